@@ -44,6 +44,37 @@ fn unbiased(source: &str) -> Vec<usize> {
     macros.filter(is_unbiased).map(|it| begins(&it)).collect()
 }
 
+/// The folders of `crates/explain/src`, from the lowest.
+const FLOORS: [&str; 5] = ["facts", "models", "findings", "answers", "text"];
+
+/// Returns the lines at which a file of `crates/explain/src` names a folder above its own.
+fn upward(path: &Path, source: &str) -> Vec<usize> {
+    let floor = |name: &str| FLOORS.iter().position(|floor| *floor == name);
+    let path = path.to_string_lossy();
+    let Some(own) = path.split_once("crates/explain/src/").and_then(|(_, rest)| floor(rest.split('/').next()?))
+    else {
+        return Vec::new();
+    };
+    let above = |line: &str| {
+        let mut named = line.split("crate::").skip(1);
+        named.any(|rest| floor(rest.split("::").next().unwrap_or_default()).is_none_or(|floor| floor > own))
+    };
+    let lines = source.lines().enumerate().filter(|(_, line)| !line.contains("$crate::") && above(line));
+    lines.map(|(number, _)| number + 1).collect()
+}
+
+/// The smallest clusters of findings are read by tests of these, which look at answers.
+#[test]
+fn the_floors_of_explanations_import_downward() {
+    let of = |source| upward(Path::new("crates/explain/src/models/near.rs"), source);
+    assert_eq!(of("use crate::facts::age;\nuse crate::findings::Code;\nuse crate::Code;"), [2, 3]);
+    let found = places(|path, text| match path.ends_with("findings/testing.rs") {
+        true => Vec::new(),
+        false => upward(path, text),
+    });
+    assert!(found.is_empty(), "imports from a floor above:\n{}", found.join("\n"));
+}
+
 #[test]
 fn every_select_is_biased() {
     let check = |source: &str, want: &[usize]| assert_eq!(unbiased(source), want, "{source}");

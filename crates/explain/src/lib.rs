@@ -23,6 +23,10 @@
 //! functions call the plans of the three controllers, so that they explain exactly what the
 //! controllers write.
 //!
+//! The crate has five floors, and each imports only those before it: `facts` (what was read),
+//! `models` (what controllers, kube-proxy and DNS make of it), `findings` (one module each),
+//! `answers` (explanation, lint, diff, doctor, as data), [`text`].
+//!
 //! - [`explain()`] explains one Service, [`explain_pod`] one pod. Each possible fault has a stable
 //!   [`Code`], a message and a [`Remedy`].
 //! - [`lint()`] lists the faults of all Services, [`diff()`] the changes that the controllers would
@@ -40,84 +44,44 @@
 #[cfg(test)]
 extern crate self as kube_endpoint_explain;
 
-mod across;
-pub mod age;
-mod cluster;
-mod code;
-pub mod consumers;
-mod defaults;
-pub mod details;
-pub mod diff;
-pub mod doctor;
-mod explain;
-pub mod explanation;
-pub mod figures;
-pub mod finding;
+mod answers;
+mod facts;
 mod findings;
-mod hand_over;
-mod hint;
-mod inputs;
-mod leader;
-pub mod leftovers;
-pub mod lint;
-mod near;
-mod objects;
-mod planned;
-mod pod;
-mod pod_reason;
-mod rank;
-mod refused;
-mod rehearsal;
-mod remedy;
-pub mod render;
-pub mod retire;
-mod sarif;
-mod selection;
+mod models;
 pub mod text;
-mod traffic;
-mod unviewed;
 
-pub use across::Elsewhere;
-pub use cluster::{SomeNodes, StaleLease, Unserved, Waiting};
-pub use code::{Severity, UnknownCode};
-pub use diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
-pub use explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
-pub use explanation::{Explanation, ServiceVerdict, Status};
-pub use finding::Problem;
-pub use findings::{
-    About, AddressNotMirrored, AnnotationIgnored, AnnotationMistyped, ClusterUnserved, Code,
-    DistributionOverridden, DuplicateEndpoint, EndpointFamiliesDiffer, EndpointPortsDiffer,
-    EndpointSelectorInvalid, EndpointSelectorNotFound, EndpointSelectorOverridden, EndpointSelectorUnserved,
-    EndpointsBehind, EndpointsNotMirrored, EndpointsTruncated, EndpointsWrittenByOthers, ExternalName,
-    ExternalNameInvalid, Fault, ForeignSlice, Governing, HandOverHeld, HeadlessPort, HeadlessWithoutNames,
-    HintsIgnored, LabelKeysDiffer, LocalPolicy, MissingPodsServed, NoAddressesWritten, NoLocalEndpoint,
-    NoName, NoPodMatches, NoSelector, NoServicePorts, NoZones, NobodyLeads, NotDeclared, NotKnown,
-    OfContainer, OrphanedEndpoints, OrphanedSlice, OtherProxy, PodsElsewhere, PodsNearlyMatch,
-    PodsNotCreated, PortNameAmbiguous, PortNotDeclared, ReadinessWithoutEffect, RetirementIgnored,
-    SelectsUnlabelled, ServiceIp, ServiceIpAsEndpoint, ServiceLabelIgnored, ServiceTerminating, SharedPodIp,
-    SliceKept, SliceTerminating, SliceUnused, SlicesBehind, SlicesIgnored, SlicesLeftBehind,
-    TopologyHintsWithheld, UnknownTrafficDistribution, UnmanagedSlice, UnusedSlice, Withheld, WrongOwner,
-};
-pub use hand_over::HandOver;
-pub use hint::HintReason;
-pub use inputs::Behind;
-pub use leader::{Leads, LeadsBy, NoLeader, NotChosen};
-pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
-pub use near::{
-    NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
-};
-pub use objects::{ObjectError, Objects, needs_all_nodes};
-pub use planned::{Known, Options, Planned};
-pub use pod::{Place, PodExplanation, Publication};
-pub use pod_reason::{
+pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
+pub use answers::explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
+pub use answers::explanation::{Explanation, ServiceVerdict, Status};
+pub use answers::lint::{FailOn, Lint, LintOptions, LintReport, lint};
+pub use answers::render::{Rendered, render};
+pub use answers::{diff, doctor, explanation, figures, lint, render, retire};
+pub use facts::across::Elsewhere;
+pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
+pub use facts::options::{Known, Options};
+pub use facts::raw::MistypedKey;
+pub use facts::remedy::{PatchForm, Person, Remedy, Step};
+pub use facts::{age, details};
+pub use findings::code::{Severity, UnknownCode};
+pub use findings::finding::Problem;
+pub use findings::inputs::Behind;
+pub use findings::pod::{Place, PodExplanation, Publication};
+pub use findings::pod_reason::{
     DeadPort, Disruption, FailedContainer, NamedPort, PodReason, SilentNode, Starting, UndeclaredPort,
     UnreadyContainer,
 };
-pub use rank::{Rank, TrafficLost};
-pub use refused::{FAILED_WRITES, Refusal, Refused};
-pub use rehearsal::{Moving, Rehearsal};
-pub use remedy::{PatchForm, Person, Remedy, Step};
-pub use render::{Rendered, render};
-pub use selection::{Attachment, NotSelected, SelectedBy, names_selector};
-pub use traffic::{Open, ServedBy};
-pub use unviewed::MistypedKey;
+pub use findings::rank::{Rank, TrafficLost};
+pub use findings::*;
+pub use models::cluster::{SomeNodes, StaleLease, Unserved, Waiting};
+pub use models::hand_over::HandOver;
+pub use models::hint::HintReason;
+pub use models::leader::{Leads, LeadsBy, NoLeader, NotChosen};
+pub use models::near::{
+    NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
+};
+pub use models::planned::Planned;
+pub use models::refused::{FAILED_WRITES, Refusal, Refused};
+pub use models::rehearsal::{Moving, Rehearsal};
+pub use models::selection::{Attachment, NotSelected, SelectedBy, names_selector};
+pub use models::traffic::{ServedBy, UnansweredQuestion};
+pub use models::{consumers, leftovers};

@@ -6,11 +6,13 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::{FaultInputs, is_mirrored};
-use crate::remedy::Person::ClusterAdministrator;
-use crate::selection::RESOURCE;
-use crate::traffic::is_less_than_listed;
-use crate::{Open, PodReason, Remedy, Severity, Step};
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::models::selection::RESOURCE;
+use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
+use crate::findings::pod_reason::PodReason;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
 
 about! {
     /// RBAC forbids you to list them, or the manager's caches do not hold them. The explanation
@@ -32,7 +34,7 @@ pub struct NotKnown {
     /// `endpoints`, `endpointselectors` or `nodes`.
     pub kinds: Vec<&'static str>,
     /// The question that stays open without them.
-    pub open: Open,
+    pub open: UnansweredQuestion,
 }
 
 impl Finding for NotKnown {
@@ -43,7 +45,7 @@ impl Finding for NotKnown {
         }
         let counts = inputs.counts;
         let Some(receiving) = counts.receiving else {
-            return vec![Self { kinds: kinds_of_traffic(inputs), open: Open::Traffic }];
+            return vec![Self { kinds: kinds_of_traffic(inputs), open: UnansweredQuestion::Traffic }];
         };
         let kinds = kinds_of_more(inputs);
         if kinds.is_empty() {
@@ -52,17 +54,17 @@ impl Finding for NotKnown {
         let selection = inputs.selection;
         let is_of_pods = selection.selects_pods() || selection.endpoint_selector().is_some();
         let open = match receiving + counts.ending + counts.others {
-            0 => Open::NoTraffic,
+            0 => UnansweredQuestion::NoTraffic,
             _ if is_of_pods && is_less_than_listed(inputs.service, inputs.served, inputs.slices()) => {
-                Open::LessTraffic
+                UnansweredQuestion::LessTraffic
             }
-            _ => Open::MoreTraffic,
+            _ => UnansweredQuestion::MoreTraffic,
         };
         vec![Self { kinds, open }]
     }
 
     fn severity(&self) -> Option<Severity> {
-        (self.open == Open::NoTraffic).then_some(Severity::Error)
+        (self.open == UnansweredQuestion::NoTraffic).then_some(Severity::Error)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -156,7 +158,7 @@ fn plural(resource: &str) -> &str {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

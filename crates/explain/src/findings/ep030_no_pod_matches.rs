@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::words::{correct_selector, failed_creates, names, pairs};
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::near::{NoPods, ROLLOUTS_HASH};
-use crate::remedy::Person::{PodOwner, ServiceOwner};
-use crate::{Remedy, Severity, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::near::{NoPods, ROLLOUTS_HASH};
+use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
 
 about! {
     /// No pod of the namespace has all labels of the selector. A Service selects pods of its own
@@ -178,7 +179,7 @@ fn describe(service: &ObjectKey, pods: &[Text]) -> Option<Step> {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

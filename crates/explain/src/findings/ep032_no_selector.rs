@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::words::{each, names};
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::{EndpointsWriter, ServiceOwner};
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The controllers make no endpoints for a Service without a selector. Somebody else has to
@@ -39,7 +39,7 @@ impl Finding for NoSelector {
         if !inputs.is_written_by_others() || !nobody_writes || inputs.names_a_selector_wrongly() {
             return Vec::new();
         }
-        vec![Self { unlabelled: inputs.objects.unviewed.unlabelled_slices(key) }]
+        vec![Self { unlabelled: inputs.objects.raw.unlabelled_slices(key) }]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -75,7 +75,7 @@ impl fmt::Display for NoSelector {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,9 +6,9 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// DNS answers with the name in `spec.externalName`. No controller makes endpoints for it, even
@@ -45,7 +45,7 @@ impl fmt::Display for ExternalName {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,11 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::{Remedy, Severity, Step, age};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
+use crate::facts::age;
 
 about! {
     /// The controllers create no slices for a Service with a deletion timestamp, because the
@@ -35,7 +37,7 @@ impl Finding for ServiceTerminating {
         let service = inputs.service;
         let found = service.deletion_timestamp.map(|time| Self {
             seconds: Some(age::since(time, inputs.now)),
-            finalizers: inputs.objects.unviewed.finalizers.get(&service.key).cloned().unwrap_or_default(),
+            finalizers: inputs.objects.raw.finalizers.get(&service.key).cloned().unwrap_or_default(),
             none_is_left: inputs.counts.is_down(),
         });
         found.into_iter().collect()
@@ -73,7 +75,7 @@ impl fmt::Display for ServiceTerminating {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

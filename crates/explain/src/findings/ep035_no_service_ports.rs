@@ -6,10 +6,10 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::traffic::ServedBy;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// A Service that is not headless needs ports: kube-proxy makes rules for ports.
@@ -43,7 +43,7 @@ impl fmt::Display for NoServicePorts {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,10 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::{PodOwner, ServiceOwner};
-use crate::{Objects, Remedy};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
+use crate::facts::objects::Objects;
+use crate::facts::remedy::Remedy;
 
 about! {
     /// DNS has a name for each pod that has a hostname and a subdomain, from the headless Service
@@ -131,7 +132,7 @@ impl fmt::Display for HeadlessWithoutNames {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

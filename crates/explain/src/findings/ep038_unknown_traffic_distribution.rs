@@ -6,9 +6,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// The controllers know `PreferSameZone`, `PreferClose` (its older name) and `PreferSameNode`.
@@ -51,7 +51,7 @@ impl fmt::Display for UnknownTrafficDistribution {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

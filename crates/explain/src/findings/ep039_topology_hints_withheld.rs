@@ -7,11 +7,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
-use crate::cluster::SomeNodes;
-use crate::inputs::FaultInputs;
-use crate::pod_reason::capital;
-use crate::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::{Remedy, Step};
+use crate::models::cluster::SomeNodes;
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod_reason::capital;
+use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The annotation `service.kubernetes.io/topology-mode: Auto` asks for endpoints in proportion
@@ -240,7 +240,7 @@ fn are(nodes: &SomeNodes) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

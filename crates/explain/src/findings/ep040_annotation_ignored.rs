@@ -10,9 +10,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// Kubernetes reads this annotation no longer since 1.24. This project's controllers read it if
@@ -132,7 +132,7 @@ fn remove(service: &ObjectKey, annotation: &str) -> Step {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

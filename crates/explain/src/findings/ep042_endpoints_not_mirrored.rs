@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The mirroring controller copies Endpoints that another client wrote, unless a label or an
@@ -67,7 +67,7 @@ impl fmt::Display for EndpointsNotMirrored {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The mirroring controller leaves out texts that are not IP addresses, and addresses beyond
@@ -74,7 +74,7 @@ impl fmt::Display for AddressNotMirrored {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

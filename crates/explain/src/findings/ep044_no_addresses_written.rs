@@ -6,9 +6,9 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::{FaultInputs, is_mirrored};
-use crate::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The Service has no selector. Whoever writes its endpoints has listed no ready address.
@@ -56,7 +56,7 @@ impl fmt::Display for NoAddressesWritten {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,10 +8,13 @@ use serde::Serialize;
 
 use super::words::{ports, the_port};
 use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::inputs::{FaultInputs, HeldByFamily, asked_for, other_ports};
-use crate::pod_reason::capital;
-use crate::remedy::Person::EndpointsWriter;
-use crate::{NamedPort, Open, Remedy, Severity, TrafficLost};
+use crate::findings::inputs::{FaultInputs, HeldByFamily, asked_for, other_ports};
+use crate::findings::pod_reason::{NamedPort, capital};
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::UnansweredQuestion;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The Service has no selector. kube-proxy matches the ports of a slice with those of the
@@ -86,7 +89,7 @@ impl Finding for EndpointPortsDiffer {
     /// The slices show why no endpoint receives traffic, and each of them lacks the ports.
     fn explains(&self, other: &Fault) -> bool {
         match other {
-            Fault::NotKnown(NotKnown { open, .. }) => *open == Open::NoTraffic,
+            Fault::NotKnown(NotKnown { open, .. }) => *open == UnansweredQuestion::NoTraffic,
             Fault::SliceUnused(SliceUnused { cause: UnusedSlice::Ports { .. }, address_type, .. }) => {
                 self.family.is_none_or(|family| AddressType::from(family) == *address_type)
             }
@@ -192,7 +195,7 @@ fn a_port(port: &NamedPort) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,12 @@ use serde::Serialize;
 
 use super::words::{addresses, families};
 use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::{Open, Remedy, Severity, TrafficLost};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::UnansweredQuestion;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The Service has no selector. kube-proxy uses the addresses of the families in
@@ -81,7 +84,7 @@ impl Finding for EndpointFamiliesDiffer {
     /// The slices show why no endpoint receives traffic, and each of them has other addresses.
     fn explains(&self, other: &Fault) -> bool {
         match other {
-            Fault::NotKnown(NotKnown { open, .. }) => *open == Open::NoTraffic,
+            Fault::NotKnown(NotKnown { open, .. }) => *open == UnansweredQuestion::NoTraffic,
             Fault::SliceUnused(SliceUnused { cause, .. }) => matches!(cause, UnusedSlice::Family { .. }),
             _ => false,
         }
@@ -100,7 +103,7 @@ impl fmt::Display for EndpointFamiliesDiffer {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -9,10 +9,11 @@ use serde::Serialize;
 
 use super::words::{each, names};
 use super::{Fault, Finding, NotKnown};
-use crate::inputs::{FaultInputs, is_mirrored};
-use crate::remedy::Person::EndpointsWriter;
-use crate::traffic::{ServedBy, has_ready, is_labelled_headless};
-use crate::{Open, Remedy, Severity, Step};
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::{ServedBy, UnansweredQuestion, has_ready, is_labelled_headless};
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
 
 about! {
     /// The Service has a cluster IP, and slices with ready endpoints have the label
@@ -82,7 +83,7 @@ impl Finding for SlicesIgnored {
 
     /// The slices show why no endpoint receives traffic.
     fn explains(&self, other: &Fault) -> bool {
-        matches!(other, Fault::NotKnown(NotKnown { open: Open::NoTraffic, .. }))
+        matches!(other, Fault::NotKnown(NotKnown { open: UnansweredQuestion::NoTraffic, .. }))
     }
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for SlicesIgnored {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,10 +8,12 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::traffic::{ServedBy, has_ready};
-use crate::{Remedy, Severity, TrafficLost};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::traffic::{ServedBy, has_ready};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// With a policy `Local`, the kube-proxy of each node sends clients only to endpoints of its
@@ -203,7 +205,7 @@ impl NoLocalEndpoint {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::traffic::ServedBy;
+use crate::facts::remedy::Remedy;
+use crate::models::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// kube-proxy watches only Services without the label
@@ -62,7 +62,7 @@ impl fmt::Display for OtherProxy {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use super::words::{look_at_controller, look_at_running_controller, wait_or_permit};
 use super::Finding;
-use crate::inputs::{Behind, FaultInputs};
-use crate::{Remedy, Severity, TrafficLost};
+use crate::findings::inputs::{Behind, FaultInputs};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The controllers would write slices now. Within 30 seconds of the newest change that is
@@ -63,7 +65,7 @@ impl fmt::Display for SlicesBehind {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,10 +7,10 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ClusterAdministrator;
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::models::selection::Selection;
 
 about! {
     /// The slice carries the labels of the Service and of the controller, and its owner reference
@@ -75,7 +75,7 @@ impl fmt::Display for WrongOwner {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::consumers::kube_proxy::numbers_used;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::selection::Selection;
-use crate::{Remedy, Step};
+use crate::models::consumers::kube_proxy::numbers_used;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::selection::Selection;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The slice carries the Service's name but no `endpointslice.kubernetes.io/managed-by`. No
@@ -99,7 +99,7 @@ fn addresses_besides_pods(inputs: &FaultInputs<'_>, slice: &EndpointSlice) -> Ve
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

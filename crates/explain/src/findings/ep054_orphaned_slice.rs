@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::create_or_clean_up;
-use crate::Remedy;
+use crate::facts::remedy::Remedy;
 
 about! {
     /// One of the controllers manages the slice. Usually the garbage collector deletes it with its
@@ -16,7 +16,7 @@ about! {
     "The Service of a slice does not exist."
 }
 
-/// A slice whose Service does not exist. [`lint`](crate::lint()) finds it.
+/// A slice whose Service does not exist. `lint` finds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrphanedSlice {
@@ -41,7 +41,7 @@ impl fmt::Display for OrphanedSlice {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{each, names};
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// Two entries are the same endpoint if they have the same address and the same pod, or if one
@@ -140,7 +140,7 @@ fn hold_the_same(holders: &Holders<'_>) -> bool {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,9 +6,9 @@ use kube_endpoint_core_model::{LeftOut, ObjectKey, PodVerdict, Verdict};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// The Endpoints object has the annotation `endpoints.kubernetes.io/over-capacity: truncated`.
@@ -55,7 +55,7 @@ impl fmt::Display for EndpointsTruncated {
 
 #[cfg(test)]
 mod tests {
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

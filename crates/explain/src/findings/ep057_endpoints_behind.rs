@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use super::words::{doctor, look_at_controller, look_at_running_controller, wait_or_permit};
 use super::Finding;
-use crate::age;
-use crate::cluster::by_controller;
-use crate::inputs::{Behind, FaultInputs};
-use crate::leftovers::OutputKind;
-use crate::remedy::Person::ClusterAdministrator;
-use crate::{Remedy, Severity};
+use crate::facts::age;
+use crate::facts::signs::by_controller;
+use crate::findings::inputs::{Behind, FaultInputs};
+use crate::facts::output_kind::OutputKind;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 
 about! {
     /// As EP050, for the Endpoints object. kube-proxy and DNS read slices. If no slice is behind,
@@ -104,7 +105,7 @@ fn others_are_written(inputs: &FaultInputs<'_>, written: Option<Timestamp>) -> b
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

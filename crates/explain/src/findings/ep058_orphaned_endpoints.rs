@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::create_or_clean_up;
-use crate::Remedy;
+use crate::facts::remedy::Remedy;
 
 about! {
     /// The object has the label of the endpoints controller, which deletes such an object when its
@@ -17,7 +17,7 @@ about! {
     "The Service of an Endpoints object does not exist."
 }
 
-/// Endpoints of a controller whose Service does not exist. [`lint`](crate::lint()) finds them.
+/// Endpoints of a controller whose Service does not exist. `lint` finds them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrphanedEndpoints {
@@ -44,7 +44,7 @@ impl fmt::Display for OrphanedEndpoints {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

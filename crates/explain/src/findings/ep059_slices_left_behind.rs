@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{each, names};
-use crate::hand_over::made_by_controller;
-use crate::inputs::FaultInputs;
-use crate::leftovers::Remains;
-use crate::remedy::Person::{EndpointsWriter, ServiceOwner};
-use crate::selection::Selection;
-use crate::{Remedy, Step};
+use crate::models::hand_over::made_by_controller;
+use crate::findings::inputs::FaultInputs;
+use crate::models::leftovers::Remains;
+use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
+use crate::models::selection::Selection;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// Clients use these slices, and no controller updates them any more. If there are mirrored
@@ -137,7 +137,7 @@ impl SlicesLeftBehind {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

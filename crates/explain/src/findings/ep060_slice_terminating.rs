@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::pod_reason::{capital, held};
-use crate::remedy::Person::EndpointsWriter;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod_reason::{capital, held};
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// A slice with a deletion timestamp stays until somebody removes its finalizers. The
@@ -60,7 +60,7 @@ impl fmt::Display for SliceTerminating {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

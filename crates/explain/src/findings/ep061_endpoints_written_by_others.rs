@@ -6,9 +6,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The endpoints controller writes the Endpoints of a Service with a selector. Another client
@@ -80,7 +80,7 @@ fn ready(count: usize) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,11 +8,13 @@ use serde::Serialize;
 
 use super::words::{addresses, families, ports, the_port};
 use super::Finding;
-use crate::consumers::kube_proxy::numbers_used;
-use crate::inputs::{FaultInputs, asked_for, other_ports};
-use crate::remedy::Person::EndpointsWriter;
-use crate::traffic::{ServedBy, has_family, has_ready, is_labelled_headless};
-use crate::{NamedPort, Remedy, Severity};
+use crate::models::consumers::kube_proxy::numbers_used;
+use crate::findings::inputs::{FaultInputs, asked_for, other_ports};
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::{ServedBy, has_family, has_ready, is_labelled_headless};
+use crate::findings::pod_reason::NamedPort;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 
 about! {
     /// The slice has ready endpoints and none of the Service's ports, by name and protocol, or
@@ -138,7 +140,7 @@ impl UnusedSlice {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::traffic::ServedBy;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// kube-proxy follows the hints of a port only if each ready endpoint has one for a zone, or
@@ -83,7 +83,7 @@ impl fmt::Display for HintsIgnored {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::{FaultInputs, ReadyPod};
-use crate::remedy::Person::{PodOwner, ServiceOwner};
-use crate::unviewed::Serving;
-use crate::{Remedy, Severity, TrafficLost};
+use crate::findings::inputs::{FaultInputs, ReadyPod};
+use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
+use crate::facts::raw::Serving;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// Kubernetes does not check the number: a container may listen on ports that it does not
@@ -304,7 +306,7 @@ fn declared(pods: &[ReadyPod<'_>]) -> Vec<i32> {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -9,11 +9,13 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::pod::PodExplanation;
-use crate::remedy::Person::EndpointsWriter;
-use crate::traffic::ServedBy;
-use crate::{Remedy, Severity, Step, TrafficLost};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod::PodExplanation;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::models::traffic::ServedBy;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// kube-proxy translates the address of a connection once. So an endpoint that is the cluster
@@ -111,7 +113,7 @@ impl fmt::Display for ServiceIpAsEndpoint {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

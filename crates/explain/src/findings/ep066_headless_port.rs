@@ -9,11 +9,12 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::consumers::kube_proxy::number_for;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::traffic::{ServedBy, has_ready};
-use crate::{Remedy, Severity};
+use crate::models::consumers::kube_proxy::number_for;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::traffic::{ServedBy, has_ready};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 
 about! {
     /// DNS answers with the addresses of the pods of a headless Service. Its clients connect to
@@ -122,7 +123,7 @@ fn may_listen(pods: &[Arc<Pod>], number: i32) -> bool {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
-use crate::inputs::FaultInputs;
-use crate::near::{OtherKey, OtherKeys};
-use crate::remedy::Person::ServiceOwner;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::near::{OtherKey, OtherKeys};
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The pods have each value of the selector, some of them under another label that means the
@@ -72,7 +72,7 @@ impl fmt::Display for LabelKeysDiffer {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::words::{names, pairs};
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::{Elsewhere, Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::across::Elsewhere;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// A Service selects pods of its own namespace. Many namespaces may have the same programs, so
@@ -80,7 +81,7 @@ impl fmt::Display for PodsElsewhere {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

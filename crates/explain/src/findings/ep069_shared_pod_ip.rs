@@ -8,9 +8,11 @@ use kube_endpoint_core_model::{ObjectKey, Text, address};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ClusterAdministrator;
-use crate::{Remedy, Severity, Step, TrafficLost};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// Addresses of pods are unique in a cluster. If the network plugin assigns one twice, the
@@ -112,7 +114,7 @@ impl fmt::Display for SharedPodIp {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

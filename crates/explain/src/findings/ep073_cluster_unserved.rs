@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::words::doctor;
 use super::{Fault, Finding};
-use crate::cluster::Waiting;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ClusterAdministrator;
-use crate::{Remedy, Step, Unserved, age};
+use crate::models::cluster::{Unserved, Waiting};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::{Remedy, Step};
+use crate::facts::age;
 
 about! {
     /// One finding stands for [EP050](#ep050-slices-behind) and [EP057](#ep057-endpoints-behind) of
@@ -83,7 +84,7 @@ impl fmt::Display for ClusterUnserved {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,9 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::{Remedy, Severity};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 
 about! {
     /// With `service.kubernetes.io/topology-mode: Auto`, or the older
@@ -65,7 +66,7 @@ impl fmt::Display for DistributionOverridden {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,9 +8,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// DNS answers with the alias, a name, and clients look that name up. An IP address, or a text
@@ -65,7 +65,7 @@ impl NoName {
 
 impl Finding for ExternalNameInvalid {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let external_name = inputs.objects.unviewed.external_names.get(&inputs.service.key);
+        let external_name = inputs.objects.raw.external_names.get(&inputs.service.key);
         let external_name = external_name.filter(|_| inputs.is_alias());
         let invalid = external_name.and_then(|name| {
             let why = NoName::of(name)?;
@@ -109,7 +109,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,11 @@ use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::traffic::ServedBy;
-use crate::{Remedy, Severity, Step, TrafficLost};
+use crate::findings::inputs::FaultInputs;
+use crate::models::traffic::ServedBy;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The label `service.kubernetes.io/headless` belongs on slices and Endpoints, where the
@@ -39,7 +41,7 @@ impl Finding for ServiceLabelIgnored {
         if !is_labelled || inputs.served.by != ServedBy::KubeProxy {
             return Vec::new();
         }
-        let kubelets = &inputs.objects.unviewed.kubelets;
+        let kubelets = &inputs.objects.raw.kubelets;
         #[expect(clippy::disallowed_methods, reason = "a number does not depend on the order")]
         let old = kubelets.values().filter(|minor| **minor < USES_LABELLED_SERVICES).count();
         let is_found = old > 0 || kubelets.is_empty();
@@ -83,7 +85,7 @@ impl fmt::Display for ServiceLabelIgnored {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

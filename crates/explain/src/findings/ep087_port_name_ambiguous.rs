@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::words::names;
 use super::Finding;
-use crate::inputs::{FaultInputs, ReadyPod};
-use crate::remedy::Person::PodOwner;
-use crate::unviewed::Serving;
-use crate::{Remedy, Step};
+use crate::findings::inputs::{FaultInputs, ReadyPod};
+use crate::facts::remedy::Person::PodOwner;
+use crate::facts::raw::Serving;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// A name may occur once in each container. The controllers take the port of the first
@@ -121,7 +121,7 @@ fn holders(serving: &Serving, name: &Text, protocol: &Text) -> Vec<OfContainer> 
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

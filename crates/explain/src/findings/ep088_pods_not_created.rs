@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::words::failed_creates;
 use super::{Fault, Finding};
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::near::NoPods;
-use crate::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::models::near::NoPods;
+use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
+use crate::models::selection::Selection;
 
 about! {
     /// No pod of the Service runs, and the latest event `FailedCreate` of a workload tells why the
@@ -42,7 +42,7 @@ impl Finding for PodsNotCreated {
         if !inputs.is_selecting() || !none_runs || is_meant() {
             return Vec::new();
         }
-        let unviewed = &inputs.objects.unviewed;
+        let raw = &inputs.objects.raw;
         let key = &inputs.service.key;
         let values: Vec<&str> = match inputs.selection {
             Selection::Own(selector) => selector.iter().map(|(_, value)| &**value).collect(),
@@ -53,9 +53,9 @@ impl Finding for PodsNotCreated {
         };
         let values = values.into_iter().filter(|value| value.len() > 2);
         let names: Vec<&str> = std::iter::once(&*key.name).chain(values).collect();
-        let owners = inputs.pods.iter().filter_map(|pod| unviewed.serving(&pod.key)?.owner.as_ref());
+        let owners = inputs.pods.iter().filter_map(|pod| raw.serving(&pod.key)?.owner.as_ref());
         let owners: Vec<&(Text, Text)> = owners.collect();
-        let failed = unviewed.failed_create(&key.namespace, &names, &owners);
+        let failed = raw.failed_create(&key.namespace, &names, &owners);
         let found = failed.map(|failed| Self {
             kind: failed.kind.clone(),
             workload: failed.name.clone(),
@@ -126,7 +126,7 @@ impl fmt::Display for PodsNotCreated {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

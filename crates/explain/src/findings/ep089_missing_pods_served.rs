@@ -12,11 +12,12 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{names, start_selector_controller};
-use crate::hand_over::made_by_controller;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::{ClusterAdministrator, EndpointsWriter};
-use crate::selection::Selection;
-use crate::{Remedy, Severity, Step};
+use crate::models::hand_over::made_by_controller;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
+use crate::models::selection::Selection;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
 
 about! {
     /// The slices are late (EP050), and hold ready endpoints of pods that are none of the
@@ -168,7 +169,7 @@ impl MissingPodsServed {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

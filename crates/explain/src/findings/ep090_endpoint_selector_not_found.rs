@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::names;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::selection::{RESOURCE, Selection, is_name};
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
+use crate::models::selection::{RESOURCE, Selection, is_name};
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those
@@ -116,7 +116,7 @@ mod tests {
     use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::correct_selector;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::models::selection::Selection;
 
 about! {
     /// Endpoints leave and none comes, as for EP090. The schema refuses nearly everything that is
@@ -74,7 +74,7 @@ fn refused(object: &EndpointSelector) -> Option<&Text> {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

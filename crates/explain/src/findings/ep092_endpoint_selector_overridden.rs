@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Finding;
-use crate::doctor::Answer;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::selection::{RESOURCE, Selection};
-use crate::{PatchForm, Rehearsal, Remedy, Step};
+use crate::facts::answer::Answer;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::selection::{RESOURCE, Selection};
+use crate::facts::remedy::{PatchForm, Remedy, Step};
+use crate::models::rehearsal::Rehearsal;
 
 about! {
     /// `spec.selector` wins, so kube-controller-manager serves the Service. The finding rehearses
@@ -107,7 +108,7 @@ impl fmt::Display for EndpointSelectorOverridden {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

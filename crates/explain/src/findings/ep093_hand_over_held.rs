@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{correct_selector, doctor, names};
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ClusterAdministrator;
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::models::selection::Selection;
 
 about! {
     /// A hand-over deletes the slices of the other controller when the new ones have a ready
@@ -85,7 +85,7 @@ impl fmt::Display for HandOverHeld {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

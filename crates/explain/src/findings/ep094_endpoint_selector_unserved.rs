@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::start_selector_controller;
-use crate::inputs::{Behind, FaultInputs};
-use crate::{Remedy, TrafficLost};
+use crate::findings::inputs::{Behind, FaultInputs};
+use crate::facts::remedy::Remedy;
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The slices are late (EP050), and the status of the EndpointSelector shows that no controller
@@ -59,7 +60,7 @@ impl fmt::Display for EndpointSelectorUnserved {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

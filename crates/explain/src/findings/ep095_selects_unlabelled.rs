@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::correct_selector;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::models::selection::Selection;
 
 about! {
     /// All requirements are negative (`NotIn`, `DoesNotExist`), and a pod without the label meets
@@ -57,7 +57,7 @@ impl fmt::Display for SelectsUnlabelled {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

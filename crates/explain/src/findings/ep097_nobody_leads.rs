@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
-use crate::remedy::Person::PodOwner;
-use crate::selection::{RESOURCE, Selection};
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
+use crate::facts::remedy::Person::PodOwner;
+use crate::models::selection::{RESOURCE, Selection};
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// Clients get no answer until a pod leads. By a Lease: it does not exist, nobody holds it, its
@@ -91,7 +91,7 @@ fn what_to_do(nobody: &NoLeader, name: &str, namespace: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::Remedy;
-use crate::inputs::FaultInputs;
-use crate::leader::is_without_effect;
-use crate::remedy::Person::ServiceOwner;
-use crate::selection::Selection;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::models::leader::is_without_effect;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::models::selection::Selection;
 
 about! {
     /// `publishNotReadyAddresses` makes all endpoints ready, as the Service API says, so clients
@@ -62,7 +62,7 @@ impl fmt::Display for ReadinessWithoutEffect {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

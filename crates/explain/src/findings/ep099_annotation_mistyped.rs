@@ -7,10 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::ServiceOwner;
-use crate::unviewed::MistypedKey;
-use crate::{PatchForm, Remedy, Severity, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::raw::MistypedKey;
+use crate::facts::remedy::{PatchForm, Remedy, Step};
+use crate::findings::code::Severity;
 
 about! {
     /// Controllers ignore it. If nobody selects pods for the Service because of it, it is an error.
@@ -31,7 +32,7 @@ pub struct AnnotationMistyped {
 impl Finding for AnnotationMistyped {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let none_is_left = inputs.names_a_selector_wrongly() && inputs.counts.is_down();
-        let mistyped = inputs.objects.unviewed.mistyped_keys(&inputs.service.key).iter().cloned();
+        let mistyped = inputs.objects.raw.mistyped_keys(&inputs.service.key).iter().cloned();
         mistyped.map(|mistyped| Self { mistyped, none_is_left }).collect()
     }
 
@@ -76,7 +77,7 @@ impl fmt::Display for AnnotationMistyped {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::inputs::FaultInputs;
-use crate::remedy::Person::EndpointsWriter;
-use crate::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::Person::EndpointsWriter;
+use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// The Service names an EndpointSelector, and a slice has the label of kube-controller-manager,
@@ -98,7 +98,7 @@ impl fmt::Display for SliceKept {
 mod tests {
     use serde_json::json;
 
-    use crate::Code;
+    use crate::findings::Code;
     use crate::findings::testing::example;
 
     #[test]

@@ -4,6 +4,13 @@
 //! it holds, and what a person reads about it ([`Finding`]), and tests that. To add one, write its
 //! module and name it in `registry!` below; docs/add-a-finding.md is the walk through.
 
+pub(crate) mod code;
+pub(crate) mod counts;
+pub mod finding;
+pub(crate) mod inputs;
+pub(crate) mod pod;
+pub(crate) mod pod_reason;
+pub(crate) mod rank;
 mod words;
 
 #[cfg(test)]
@@ -14,9 +21,11 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
-use crate::finding::Problem;
-use crate::inputs::FaultInputs;
-use crate::{Remedy, Severity, TrafficLost};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::finding::Problem;
+use crate::findings::inputs::FaultInputs;
+use crate::findings::rank::TrafficLost;
 
 /// The properties of all findings with one code.
 #[derive(Debug)]
@@ -52,7 +61,7 @@ macro_rules! about {
         pub(super) const ABOUT: $crate::findings::About = $crate::findings::About {
             id: stringify!($id),
             name: $name,
-            severity: $crate::Severity::$severity,
+            severity: $crate::findings::code::Severity::$severity,
             title: $title,
             text: concat!($($text, "\n"),*),
             may_be_under_way: about!(@way $($way)?),
@@ -97,7 +106,7 @@ pub(crate) trait Finding: fmt::Display {
 macro_rules! registry {
     ($($code:ident = $module:ident $(: $($fault:ident)+)?;)*) => {
         $(mod $module;)*
-        $($(pub use $module::{$($fault),+};)?)*
+        $(#[allow(unused_imports, unreachable_pub, reason = "a module may declare its text only")] pub use $module::*;)*
 
         /// A stable code. Prints and serialises as its identifier, such as `EP012`. Neither
         /// identifiers nor names change once released, and a new code never gets the identifier of
@@ -239,15 +248,6 @@ registry! {
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
 }
-
-pub use ep036_headless_without_names::Governing;
-pub use ep039_topology_hints_withheld::Withheld;
-pub use ep048_no_local_endpoint::LocalPolicy;
-pub use ep062_slice_unused::UnusedSlice;
-pub use ep064_port_not_declared::NotDeclared;
-pub use ep065_service_ip_as_endpoint::ServiceIp;
-pub use ep085_external_name_invalid::NoName;
-pub use ep087_port_name_ambiguous::OfContainer;
 
 /// Returns the findings that hold for a Service, without those that others explain, in no
 /// particular order.

@@ -7,7 +7,11 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
 use serde_json::Value;
 
-use crate::{Code, Known, LintOptions, Objects, Options, explain, lint};
+use crate::answers::explain::explain;
+use crate::answers::lint::{LintOptions, lint};
+use crate::facts::objects::Objects;
+use crate::facts::options::{Known, Options};
+use crate::findings::Code;
 
 /// A cluster in which the Service `web` of the namespace `default` may have findings.
 #[derive(Clone)]

@@ -2,10 +2,11 @@
 
 use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey, StringMap, Text};
 
-use crate::inputs::Behind;
-use crate::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::selection::RESOURCE;
-use crate::{NamedPort, Remedy, Step};
+use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::Behind;
+use crate::findings::pod_reason::NamedPort;
+use crate::models::selection::RESOURCE;
 
 /// The maximum number of names in a sentence.
 const NAMES_IN_A_SENTENCE: usize = 5;

@@ -5,8 +5,8 @@ use kube_endpoint_core_model::Timestamp;
 use super::document::{Document, Emphasis, Layout, plain, span};
 use super::explanation::number;
 use super::table::Table;
-use crate::age;
-use crate::doctor::{Answer, Changes, InstanceReport, LeaseState, Missing, OutputsReport, Report};
+use crate::answers::doctor::{Answer, Changes, InstanceReport, LeaseState, Missing, OutputsReport, Report};
+use crate::facts::age;
 
 impl Answer {
     /// Returns the word for the answer, or `other` if there is none.

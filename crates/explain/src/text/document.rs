@@ -5,7 +5,7 @@ use std::fmt::Write;
 use kube_endpoint_core_model::harmless;
 
 use super::explanation::sentence;
-use crate::{Remedy, Step};
+use crate::facts::remedy::{Remedy, Step};
 
 /// The maximum number of characters of a cell or of a sentence. JSON and YAML have all of them.
 const LONGEST_TEXT: usize = 1000;

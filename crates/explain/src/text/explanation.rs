@@ -6,12 +6,16 @@ use kube_endpoint_core_model::Timestamp;
 
 use super::document::{Document, Emphasis, Layout, plain, span};
 use super::table::Table;
-use crate::details::LastWrite;
-use crate::explain::PodServices;
-use crate::explanation::{Explanation, Status};
-use crate::pod::{Place, PodExplanation};
-use crate::pod_reason::Together;
-use crate::{Code, HintReason, PodReason, Problem, Severity, age};
+use crate::answers::explain::PodServices;
+use crate::answers::explanation::{Explanation, Status};
+use crate::facts::age;
+use crate::facts::details::LastWrite;
+use crate::findings::Code;
+use crate::findings::code::Severity;
+use crate::findings::finding::Problem;
+use crate::findings::pod::{Place, PodExplanation};
+use crate::findings::pod_reason::{PodReason, Together};
+use crate::models::hint::HintReason;
 
 /// The maximum number of pods for each reason, unless the layout is wide.
 const PODS: usize = 8;

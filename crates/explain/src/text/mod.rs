@@ -9,6 +9,7 @@ mod document;
 mod explanation;
 mod reports;
 mod retire;
+mod sarif;
 mod table;
 
 pub use document::{Colors, Document, Emphasis, Layout, Line, Span};

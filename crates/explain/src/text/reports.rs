@@ -3,11 +3,11 @@
 use super::document::{Document, Emphasis, Layout, command, plain, span};
 use super::explanation::{number, sentence};
 use super::table::Table;
-use crate::Severity;
-use crate::diff::{Diff, Verb};
-use crate::leftovers::{Cleanup, Outcome};
-use crate::lint::LintReport;
-use crate::render::Rendered;
+use crate::answers::diff::{Diff, Verb};
+use crate::answers::lint::LintReport;
+use crate::answers::render::Rendered;
+use crate::findings::code::Severity;
+use crate::models::leftovers::{Cleanup, Outcome};
 
 impl LintReport {
     /// Returns a table of the problems, and their numbers. A wide table has the remedies, too.

@@ -3,7 +3,7 @@
 use super::document::{Document, Emphasis, Layout, plain, span};
 use super::explanation::number;
 use super::table::Table;
-use crate::retire::{Evidence, EvidenceKind, Report, Source, Unseen, Verdict, seconds};
+use crate::answers::retire::{Evidence, EvidenceKind, Report, Source, Unseen, Verdict, seconds};
 
 impl Verdict {
     fn word(self) -> (&'static str, Emphasis) {

@@ -1,0 +1,511 @@
+//! Explains one Service, or one pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::service::{ServicePort, TargetPort};
+use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
+use kube_endpoint_core_model::{
+    EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
+    Timestamp, Verdict,
+};
+use kube_endpoint_slice_plan::{Plan, TopologyState};
+use serde::Serialize;
+
+use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::facts::across::Across;
+use crate::facts::age;
+use crate::facts::details::{LastWrite, RecentEvent};
+use crate::facts::objects::Objects;
+use crate::facts::options::{Known, Options};
+use crate::findings;
+use crate::findings::counts::{self, Counts};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
+use crate::findings::pod_reason::PodReason;
+use crate::findings::{Code, Fault};
+use crate::models::cluster::ClusterFacts;
+use crate::models::leader::Leads;
+use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
+use crate::models::planned::Planned;
+use crate::models::selection::{
+    Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
+};
+use crate::models::traffic::Served;
+use crate::models::{hint, planned, traffic};
+
+/// The maximum number of events in an explanation.
+const EVENTS: usize = 5;
+
+/// Explains why a Service has its endpoints. Returns `None` if the objects do not contain the
+/// Service.
+///
+/// Ages count up to `now`. `metadata` are names and labels of pods of the namespace, among which
+/// this looks for nearly matching pods; without it, it looks at the pods of `objects`.
+pub fn explain(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    metadata: Option<&[(Text, StringMap)]>,
+    options: &Options,
+) -> Option<Explanation> {
+    let near = |selector: &StringMap| match metadata {
+        Some(metadata) => near_matches(selector, metadata.iter().map(|(name, labels)| (name, labels))),
+        None => near_matches(selector, objects.labels_of(&key.namespace)),
+    };
+    let near = Near { near, metadata };
+    let cluster = ClusterFacts::of(objects, options, now);
+    let across = Across::new(objects, options);
+    explain_with(objects, key, (topology, &cluster), now, near, &across, options)
+}
+
+/// Looks for pods of a namespace that a selector nearly selects.
+pub(crate) struct Near<'a, F> {
+    /// Returns those of the selector of a Service.
+    pub(crate) near: F,
+    /// Names and labels of pods that an EndpointSelector may nearly select, or `None` if these are
+    /// all pods.
+    pub(crate) metadata: Option<&'a [(Text, StringMap)]>,
+}
+
+/// Explains a Service.
+pub(crate) fn explain_with(
+    objects: &Objects,
+    key: &ObjectKey,
+    (topology, cluster): (&TopologyState, &ClusterFacts),
+    now: Timestamp,
+    near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>,
+    across: &Across<'_>,
+    options: &Options,
+) -> Option<Explanation> {
+    let service = objects.service(key)?;
+    let known = options.known;
+    let selection = Selection::of(objects, service, known);
+    let pods = selection.pods(objects, &key.namespace);
+    let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
+    let leads = planned.leads.as_ref();
+    let newest = planned::newest_change(objects, service, &pods, leads);
+    let policies = service.policies;
+    let served =
+        Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
+    let mut explained: Vec<PodExplanation> = match &planned.slices {
+        Some(plan) => {
+            let places = places(service, &served, objects.slices_of(key), plan);
+            let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
+            let in_endpoints: BTreeMap<&Text, &Verdict> =
+                in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
+            let ports = port_names(service, &pods);
+            let of_service = OfService { service, in_endpoints, ports, places, leads, now };
+            let pod = |one: &PodVerdict| {
+                let pod = explain_one(objects, &of_service, one)?;
+                let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
+                let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
+                Some(PodExplanation { reason, ..pod })
+            };
+            plan.verdicts.iter().filter_map(pod).collect()
+        }
+        None => Vec::new(),
+    };
+    if explanation::is_left_to_ending(&explained)
+        && known.slices
+        && !traffic::any_ready(objects.slices_of(key))
+    {
+        explained.iter_mut().for_each(|pod| pod.is_alone = true);
+    }
+    let nearly_matching = match selection {
+        Selection::Own(selector) if pods.is_empty() && known.pods => {
+            (near.near)(selector).judged(objects, &key.namespace)
+        }
+        Selection::Attached { selector, .. } if pods.is_empty() && known.pods => {
+            let of_pod = |name: &Text| {
+                let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
+                let key = ObjectKey { namespace: key.namespace.clone(), name: name.clone() };
+                of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
+            };
+            let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
+            found.judged(objects, &key.namespace)
+        }
+        _ => NearMatches::default(),
+    };
+    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
+    let counts = match planned.slices {
+        Some(_) => {
+            let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
+            let others = counts::count_others(&served, &explained, slices, manager);
+            Counts { others, ..counts::count_pods(service, &explained, known) }
+        }
+        None => counts::count_endpoints(&served, objects.slices_of(key), known),
+    };
+    let mut faults = findings::find(&FaultInputs {
+        objects,
+        service,
+        selection,
+        selected_by: selected_by.as_ref(),
+        pods: &pods,
+        planned: &planned,
+        served: &served,
+        policies,
+        explained: &explained,
+        nearly_matching: &nearly_matching,
+        across,
+        counts,
+        now,
+        newest,
+        options,
+        cluster,
+    });
+    let open = faults.iter().find_map(|fault| match fault {
+        Fault::NotKnown(not_known) => Some(not_known.open),
+        _ => None,
+    });
+    let to_do = explanation::advice(service, &faults, &explained, counts);
+    faults.sort_by_key(|fault| {
+        use crate::findings::finding::Problem;
+        let lost = fault.traffic_lost(counts.is_down());
+        (std::cmp::Reverse((fault.severity(), lost)), fault.code())
+    });
+    let what = if planned.slices.is_some() { "pods" } else { "addresses" };
+    let slices: Vec<SliceSummary> =
+        objects.slices_of(key).iter().map(|slice| summary(objects, slice, options)).collect();
+    let endpoints = endpoints_summary(objects, key);
+    let last_write = slices
+        .iter()
+        .filter_map(|slice| slice.last_write.as_ref())
+        .chain(endpoints.as_ref().and_then(|endpoints| endpoints.last_write.as_ref()))
+        .map(|write| write.time)
+        .max();
+    let mut events = RecentEvent::summed(objects.events.get(key).into_iter().flatten());
+    events.truncate(EVENTS);
+    Some(Explanation {
+        service: key.clone(),
+        verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
+        served_by: served.by,
+        selected_by,
+        pods_by_publication: counts,
+        faults: Faults::new(key, faults),
+        pods: explained,
+        nearly_matching_pods: nearly_matching.pods,
+        nearly_matching: nearly_matching.groups,
+        slices,
+        endpoints,
+        endpoints_retired: service.selects_pods() && options.retires(service, now),
+        freshness: Freshness {
+            last_write,
+            last_write_seconds: last_write.map(|time| age::since(time, now)),
+            newest_change: newest,
+            newest_change_seconds: newest.map(|time| age::since(time, now)),
+        },
+        events,
+        to_do,
+        not_read: Vec::new(),
+    })
+}
+
+/// Returns what an explanation says about the EndpointSelector that a Service names.
+fn selected_by(
+    objects: &Objects,
+    service: &Service,
+    selection: Selection<'_>,
+    planned: &Planned,
+    metadata: Option<&[(Text, StringMap)]>,
+    known: Known,
+) -> Option<SelectedBy> {
+    let is_held = !planned.hand_over.held.is_empty();
+    let (name, state) = match selection {
+        Selection::Attached { name, .. } if is_held => (name, Attachment::Held),
+        Selection::Attached { name, .. } => (name, Attachment::Attached),
+        Selection::Unusable { name, .. } => (name, Attachment::Shrinking),
+        Selection::NotKnown { name } => (name, Attachment::NotKnown),
+        Selection::Own(_) if is_held => (service.rehearsed_selector()?, Attachment::HandingBack),
+        Selection::Own(_) => (service.rehearsed_selector()?, Attachment::HandedBack),
+        Selection::None => return None,
+    };
+    let mut by = SelectedBy {
+        endpoint_selector: name.clone(),
+        requirements: Vec::new(),
+        state,
+        leads: planned.leads.clone(),
+        not_selected: Vec::new(),
+    };
+    if let Selection::Attached { selector, .. } = selection {
+        by.requirements = selector.requirements().map(|one| one.to_string()).collect();
+        by.not_selected = match metadata {
+            _ if !known.pods => Vec::new(),
+            Some(metadata) => not_selected(selector, |miss| {
+                let miss = miss.clone();
+                let pods = metadata.iter().map(|(name, labels)| (name, labels));
+                pods.filter(move |(_, labels)| miss.matches(labels))
+            }),
+            None => not_selected(selector, |miss| {
+                let pods = objects.selected_by(&service.key.namespace, miss).into_iter();
+                let key = |pod: Arc<Pod>| objects.pods.get_key_value(&pod.key);
+                pods.filter_map(key).map(|(key, pod)| (&key.name, &pod.labels))
+            }),
+        };
+    }
+    Some(by)
+}
+
+/// Returns the endpoints of all slices, by the name of their pod.
+fn places(
+    service: &Service,
+    served: &Served,
+    slices: &[Arc<EndpointSlice>],
+    plan: &Plan,
+) -> BTreeMap<Text, Vec<(Text, Place)>> {
+    let mut places: BTreeMap<Text, Vec<(Text, Place)>> = BTreeMap::new();
+    for slice in slices {
+        let used = traffic::uses(service, slice);
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in &slice.endpoints {
+            let Some(target) = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod") else {
+                continue;
+            };
+            let hints = endpoint.hints.clone().unwrap_or_default();
+            let sent = addresses_sent(endpoint);
+            let place = Place {
+                slice: slice.metadata.name.clone(),
+                addresses: endpoint.addresses.clone(),
+                used,
+                receives: sent > 0,
+                sent,
+                ready: endpoint.conditions.ready != Some(false),
+                last_resort: traffic::is_last_resort(endpoint.conditions),
+                zone: endpoint.zone.clone(),
+                for_zones: hints.for_zones.into_iter().map(|hint| hint.name).collect(),
+                for_nodes: hints.for_nodes.into_iter().map(|hint| hint.name).collect(),
+                hint: hint::reason(plan, slice.address_type, endpoint),
+            };
+            places.entry(target.name.clone()).or_default().push((target.uid.clone(), place));
+        }
+    }
+    places
+}
+
+/// Returns the named ports of pods that have not ended, if the Service asks for ports by name.
+fn port_names<'a>(service: &Service, pods: &'a [Arc<Pod>]) -> PortNames<'a> {
+    let is_named = |port: &ServicePort| matches!(port.target_port, TargetPort::Name(_));
+    let asks = service.ports.iter().any(is_named);
+    let pods = pods.iter().filter(|pod| asks && !pod.is_terminal());
+    pods.flat_map(|pod| pod.ports.iter()).map(|port| (&*port.name, &*port.protocol)).collect()
+}
+
+/// The inputs that the explanations of a Service's pods share.
+struct OfService<'a> {
+    service: &'a Service,
+    /// The verdicts of the plan for Endpoints.
+    in_endpoints: BTreeMap<&'a Text, &'a Verdict>,
+    /// The named ports of the pods.
+    ports: PortNames<'a>,
+    places: BTreeMap<Text, Vec<(Text, Place)>>,
+    leads: Option<&'a Leads>,
+    now: Timestamp,
+}
+
+fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
+    let OfService { service, in_endpoints, ports, places, leads, now } = shared;
+    let pod = objects.pod(&one.pod)?;
+    let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
+    let judged = Judged {
+        service,
+        pod,
+        details: pod.details.as_deref(),
+        events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
+        node: node.as_deref(),
+        in_slices: &one.verdict,
+        in_endpoints: in_endpoints.get(&pod.key.name).copied(),
+        ports_of_pods: ports,
+        leads: *leads,
+        now: *now,
+    };
+    let (publication, reason) = judged.judge();
+    let of_pod = places.get(&pod.key.name).into_iter().flatten();
+    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
+    Some(PodExplanation {
+        runs_nothing: judged.runs_nothing(),
+        is_alone: false,
+        service: service.key.clone(),
+        name: pod.key.name.clone(),
+        addresses: pod.pod_ips.to_vec(),
+        node: pod.node_name.clone(),
+        ports: ports_of(pod),
+        publication,
+        reason,
+        places: same.map(|(_, place)| place.clone()).collect(),
+    })
+}
+
+fn summary(objects: &Objects, slice: &EndpointSlice, options: &Options) -> SliceSummary {
+    use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER};
+    let is_ready = |endpoint: &&kube_endpoint_core_model::Endpoint| endpoint.conditions.ready != Some(false);
+    let is_ours = [&*options.slices.manager, SELECTOR_CONTROLLER].iter().any(|it| slice.is_managed_by(it));
+    SliceSummary {
+        name: slice.metadata.name.clone(),
+        manager: slice.metadata.labels.get(LABEL_MANAGED_BY).cloned(),
+        address_type: slice.address_type,
+        ports: slice.ports.iter().map(ToString::to_string).collect(),
+        endpoints: slice.endpoints.len(),
+        ready: slice.endpoints.iter().filter(is_ready).count(),
+        capacity: is_ours.then_some(options.slices.max_endpoints_per_slice),
+        last_write: objects.slice_writes.get(&slice.key()).cloned(),
+    }
+}
+
+fn endpoints_summary(objects: &Objects, key: &ObjectKey) -> Option<EndpointsSummary> {
+    let endpoints = objects.endpoints_of(key)?;
+    let last_write: Option<LastWrite> = objects.endpoints_writes.get(key).cloned();
+    let (ready, not_ready) = endpoints.subsets.counts();
+    Some(EndpointsSummary {
+        ready,
+        not_ready,
+        truncated: endpoints.metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY),
+        last_write,
+    })
+}
+
+/// The Services that should publish a pod, and their explanations of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PodServices {
+    pub pod: ObjectKey,
+    /// The explanations of the Services that select it, by name of the Service.
+    pub services: Vec<ServiceSays>,
+    /// Services that do not select it because of one label.
+    pub nearly: Vec<NearService>,
+    /// Services whose EndpointSelector does not select it because of one requirement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_selecting: Vec<NotSelecting>,
+    /// Sentences about the kinds that could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
+}
+
+/// The explanation of a pod for one Service.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServiceSays {
+    pub service: Text,
+    /// The code: [`Code::Published`] if nothing is wrong, [`Code::NotKnown`] if the slices that
+    /// would tell could not be read.
+    pub code: Code,
+    /// True if the Service sends the pod traffic, or `None` if the slices that would tell could not
+    /// be read.
+    pub receives: Option<bool>,
+    /// The explanation of the pod.
+    pub pod: PodExplanation,
+}
+
+/// A Service that does not select a pod because of one label.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NearService {
+    pub service: Text,
+    pub near: NearMatch,
+}
+
+/// A Service whose EndpointSelector does not select a pod because of one requirement.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NotSelecting {
+    pub service: Text,
+    #[serde(flatten)]
+    pub not_selected: NotSelected,
+}
+
+/// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
+/// not contain the pod.
+///
+/// If pods are not [known](crate::facts::options::Known), the objects need not contain other pods: the explanation
+/// of a pod does not depend on them, except that slices tell if a pod that is being deleted is the
+/// last one.
+pub fn explain_pod(
+    objects: &Objects,
+    key: &ObjectKey,
+    topology: &TopologyState,
+    now: Timestamp,
+    options: &Options,
+) -> Option<PodServices> {
+    let pod = objects.pod(key)?;
+    let alone = options.clone().with_known(Known { pods: true, ..options.known });
+    let mut services = Vec::new();
+    let (mut nearly, mut not_selecting) = (Vec::new(), Vec::new());
+    let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
+    let across = Across::new(objects, &alone);
+    let cluster = ClusterFacts::of(objects, options, now);
+    let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
+    for service in in_namespace.filter_map(|service| objects.service(service)) {
+        let selection = Selection::of(objects, service, alone.known);
+        if selection.matches(&pod.labels) {
+            let near = Near { near: |_: &StringMap| NearMatches::default(), metadata: Some(&[]) };
+            let explanation =
+                explain_with(objects, &service.key, (topology, &cluster), now, near, &across, &alone)?;
+            let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
+            services.extend(of_pod.map(|pod| says(service, pod, options)));
+            continue;
+        }
+        let of = service.key.name.clone();
+        match selection {
+            Selection::Own(selector) => nearly.extend(
+                index.near(selector).groups.into_iter().map(|near| NearService { service: of.clone(), near }),
+            ),
+            Selection::Attached { selector, .. } => {
+                let pod = |miss: &LabelSelector| {
+                    miss.matches(&pod.labels).then_some((&pod.key.name, &pod.labels)).into_iter()
+                };
+                not_selecting.extend(
+                    not_selected(selector, pod)
+                        .into_iter()
+                        .map(|not_selected| NotSelecting { service: of.clone(), not_selected }),
+                );
+            }
+            _ => {}
+        }
+    }
+    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, not_read: Vec::new() })
+}
+
+/// Returns the explanation of a pod for a Service.
+fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSays {
+    let known = options.known;
+    let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
+    let receives = match pod.publication {
+        Publication::Ready if pod.runs_nothing => Some(false),
+        Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
+        _ if may_be_last && !known.slices => None,
+        _ => Some(pod.is_last_resort()),
+    };
+    let code = match pod.code() {
+        Code::Published if receives.is_none() => Code::NotKnown,
+        code => code,
+    };
+    ServiceSays { service: service.key.name.clone(), code, receives, pod }
+}
+
+impl PodServices {
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
+    /// Returns true if it is unknown for some Service if it sends the pod traffic, because slices
+    /// could not be read.
+    pub fn is_unknown(&self) -> bool {
+        self.services.iter().any(|says| says.receives.is_none())
+    }
+
+    /// Returns the exit code of a program that prints this: 2 if it is not known whether the pod
+    /// receives traffic, otherwise 0.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_unknown() { 2 } else { 0 }
+    }
+
+    /// Returns true if each Service that selects the pod sends it traffic.
+    pub fn is_published(&self) -> bool {
+        !self.services.is_empty() && self.services.iter().all(|says| says.receives == Some(true))
+    }
+}

@@ -1,0 +1,390 @@
+//! The explanation of one Service, as data.
+
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
+use serde::{Serialize, Serializer};
+
+use crate::facts::details::{LastWrite, RecentEvent, write_optional_time};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::counts::Counts;
+use crate::findings::finding::{Found, Problem};
+use crate::findings::pod::PodExplanation;
+use crate::findings::pod_reason::{PodReason, Together};
+use crate::findings::rank::{Rank, TrafficLost};
+use crate::findings::{Code, Fault};
+use crate::models::near::NearMatch;
+use crate::models::selection::SelectedBy;
+use crate::models::traffic::{ServedBy, UnansweredQuestion};
+
+/// The reasons why a Service has its endpoints.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Explanation {
+    pub service: ObjectKey,
+    pub verdict: ServiceVerdict,
+    /// The program that sends clients to its endpoints.
+    pub served_by: ServedBy,
+    /// The EndpointSelector that the Service names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected_by: Option<SelectedBy>,
+    pub pods_by_publication: Counts,
+    /// The faults of the Service, its slices and its Endpoints, the worst first.
+    pub faults: Faults,
+    /// The pods that it selects, by name.
+    pub pods: Vec<PodExplanation>,
+    /// Pods that differ from the selector in one label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nearly_matching: Vec<NearMatch>,
+    /// Number of all of these pods: the list has the largest groups only.
+    #[serde(skip)]
+    pub(crate) nearly_matching_pods: usize,
+    /// The slices that are labelled with its name.
+    pub slices: Vec<SliceSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<EndpointsSummary>,
+    /// True if an annotation or a flag retires its Endpoints.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub endpoints_retired: bool,
+    /// The last write and the newest change.
+    pub freshness: Freshness,
+    /// Events about the Service, the latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<RecentEvent>,
+    /// The advice, the most important first.
+    pub to_do: Vec<Advice>,
+    /// Sentences about the kinds that could not be read. The explanation lacks problems that depend
+    /// on them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<String>,
+}
+
+/// The state of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// All pods that should receive traffic do.
+    Ok,
+    /// It has no endpoints, by design.
+    NoEndpoints,
+    /// The readable objects do not tell which of the others it is.
+    Unknown,
+    /// It receives traffic, and something is wrong.
+    Degraded,
+    /// No endpoint receives traffic.
+    Down,
+}
+
+/// The verdict on a Service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServiceVerdict {
+    pub status: Status,
+    /// The code of the most important finding; [`Code::Published`] if nothing is wrong.
+    pub code: Code,
+    pub severity: Severity,
+    /// The number of endpoints that receive traffic and the most important finding, as one
+    /// sentence.
+    pub message: String,
+}
+
+/// One slice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SliceSummary {
+    pub name: Text,
+    /// The manager that its label names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manager: Option<Text>,
+    pub address_type: AddressType,
+    pub ports: Vec<String>,
+    pub endpoints: usize,
+    pub ready: usize,
+    /// The maximum number of its endpoints, if the EndpointSlice controller fills it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<usize>,
+    /// The time and the field manager of its last write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<LastWrite>,
+}
+
+/// The Endpoints object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct EndpointsSummary {
+    pub ready: usize,
+    /// Number of addresses that are not ready.
+    pub not_ready: usize,
+    /// True if it is annotated as truncated.
+    pub truncated: bool,
+    /// The time and the field manager of its last write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<LastWrite>,
+}
+
+/// The age of the outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Freshness {
+    /// Time of the last write of a slice or the Endpoints, from their metadata.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<Timestamp>,
+    /// Its age in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write_seconds: Option<i64>,
+    /// Time of the newest change that should be published.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub newest_change: Option<Timestamp>,
+    /// Its age in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_change_seconds: Option<i64>,
+}
+
+/// The remedy for one code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Advice {
+    pub code: Code,
+    pub severity: Severity,
+    pub message: String,
+    #[serde(flatten)]
+    pub remedy: Remedy,
+    /// Number of pods that it concerns; zero if it concerns the Service itself.
+    pub pods: usize,
+    /// Names of some of these pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<Text>,
+    /// The traffic that clients lose because of it.
+    pub traffic_lost: TrafficLost,
+    /// Number of pods of the Service.
+    #[serde(skip)]
+    pub(crate) selected: usize,
+}
+
+impl Advice {
+    /// Returns the rank. Advice about the Service itself concerns all of its pods.
+    pub(crate) fn rank(&self) -> Rank {
+        let is_of_service = self.pods == 0;
+        Rank {
+            severity: self.severity,
+            traffic_lost: self.traffic_lost,
+            pods_hit: if is_of_service { self.selected } else { self.pods },
+            is_of_service,
+        }
+    }
+}
+
+/// Faults of one Service. Each serialises with its code, message and remedy.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    service: ObjectKey,
+    all: Vec<Fault>,
+}
+
+impl Faults {
+    pub(crate) fn new(service: &ObjectKey, all: Vec<Fault>) -> Self {
+        Self { service: service.clone(), all }
+    }
+}
+
+impl std::ops::Deref for Faults {
+    type Target = [Fault];
+
+    fn deref(&self) -> &[Fault] {
+        &self.all
+    }
+}
+
+impl Serialize for Faults {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let found = |fault| Found::new(fault, Fault::remedy(fault, &self.service));
+        serializer.collect_seq(self.all.iter().map(found))
+    }
+}
+
+/// The maximum number of pods that an advice names.
+const EXAMPLES: usize = 3;
+
+impl Explanation {
+    /// Returns the codes of all findings, sorted, each once.
+    pub fn codes(&self) -> Vec<Code> {
+        let of_pods = self.pods.iter().filter_map(|pod| pod.reason.as_ref()).map(Problem::code);
+        let is_hidden = self.pods.iter().any(PodExplanation::is_published_broken);
+        let hidden = is_hidden.then_some(Code::PublishedNotReady);
+        let mut codes: Vec<Code> =
+            self.faults.iter().map(Problem::code).chain(of_pods).chain(hidden).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+    }
+
+    /// Sets [`not_read`](Self::not_read).
+    pub fn with_not_read(self, not_read: Vec<String>) -> Self {
+        Self { not_read, ..self }
+    }
+
+    /// Returns the exit code of a program that prints the explanation: 2 if the status is not
+    /// known, otherwise 0.
+    pub fn exit_code(&self) -> u8 {
+        if self.verdict.status == Status::Unknown { 2 } else { 0 }
+    }
+}
+
+/// Returns one advice for each fault, and one for each reason of pods, the worst first. A pod's
+/// reason counts as an error if no pod receives traffic, and at least as a warning if only pods
+/// that are being deleted do.
+pub(crate) fn advice(
+    service: &Service,
+    faults: &[Fault],
+    pods: &[PodExplanation],
+    counts: Counts,
+) -> Vec<Advice> {
+    let mut all: Vec<Advice> = faults
+        .iter()
+        .map(|fault| Advice {
+            code: fault.code(),
+            severity: fault.severity(),
+            message: fault.to_string(),
+            remedy: fault.remedy(&service.key),
+            pods: 0,
+            examples: Vec::new(),
+            traffic_lost: fault.traffic_lost(counts.is_down()),
+            selected: counts.selected,
+        })
+        .collect();
+    let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
+    let published = PodReason::PublishedNotReady { since: None };
+    for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
+        let also = pod.is_published_broken().then_some(&published);
+        for reason in [reason].into_iter().chain(also) {
+            groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
+        }
+    }
+    let lasting = pods.iter().filter(|pod| !pod.reason.as_ref().is_some_and(PodReason::is_ending)).count();
+    let is_left_to_ending = is_left_to_ending(pods);
+    for ((code, _), pods) in groups {
+        let Some((name, reason)) = pods.first() else { continue };
+        if reason.is_consequence() && !faults.is_empty() {
+            continue;
+        }
+        let together = Together(pods.iter().map(|(_, reason)| *reason).collect());
+        let is_alone = reason.is_ending() && is_left_to_ending;
+        let breaks = counts.is_down() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
+        let severity = match (breaks, is_alone && counts.ending > 0) {
+            (true, _) if reason.passes() => Severity::Warning,
+            (true, _) => Severity::Error,
+            (false, true) => reason.severity().max(Severity::Warning),
+            (false, false) => reason.severity(),
+        };
+        let remedy = together.remedy(&service.key, name, is_alone && severity > Severity::Info);
+        let remedy = match reason.peers_wait() && counts.is_down() {
+            true => PodReason::with_peers(remedy),
+            false => remedy,
+        };
+        let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
+        all.push(Advice {
+            code,
+            severity,
+            message: together.to_string(),
+            remedy,
+            pods: pods.len(),
+            examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
+            traffic_lost: reason.traffic_lost(breaks),
+            selected: counts.selected,
+        });
+    }
+    all.sort_by_key(|advice| (advice.rank(), advice.code));
+    all
+}
+
+/// Returns true if all of these pods have ended or are being deleted.
+pub(crate) fn is_left_to_ending(pods: &[PodExplanation]) -> bool {
+    pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending))
+}
+
+/// Returns the verdict. `advice` is sorted; `open` is the open question, if there is one.
+pub(crate) fn verdict(
+    counts: Counts,
+    what: &str,
+    served_by: &ServedBy,
+    advice: &[Advice],
+    open: Option<UnansweredQuestion>,
+) -> ServiceVerdict {
+    let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
+    // The alias of no name is broken; a Service without pods whose program starts them is not.
+    let is_alias =
+        *served_by == ServedBy::Nobody && worst.is_none_or(|worst| worst.severity < Severity::Error);
+    let is_empty_by_design = worst.is_none() && advice.iter().any(|it| it.code == Code::NoPodMatches);
+    let status = match worst {
+        _ if is_alias || is_empty_by_design => Status::NoEndpoints,
+        _ if open.is_some_and(UnansweredQuestion::hides_status) => Status::Unknown,
+        _ if counts.is_down() => Status::Down,
+        Some(_) => Status::Degraded,
+        None => Status::Ok,
+    };
+    let cause = match status {
+        Status::Unknown => advice.iter().find(|advice| advice.code == Code::NotKnown),
+        // Something must be wrong with a Service that is down; perhaps a write is under way.
+        Status::Down => worst.or(advice.first()),
+        _ if is_alias || is_empty_by_design => advice.first(),
+        _ => worst,
+    };
+    let message = match (numbers(counts, what, served_by), cause) {
+        (Some(numbers), Some(cause)) if !is_alias && cause.pods > 1 => {
+            format!("{numbers}; {} pods: {}", cause.pods, cause.message)
+        }
+        (Some(numbers), Some(cause)) if !is_alias => format!("{numbers}; {}", cause.message),
+        (_, Some(cause)) => cause.message.clone(),
+        (numbers, None) => numbers.unwrap_or_else(|| format!("no {what} are selected")),
+    };
+    let severity = match (status, cause) {
+        (_, Some(cause)) => cause.severity,
+        (Status::Down, None) => Severity::Error,
+        (_, None) => Severity::Info,
+    };
+    ServiceVerdict { status, code: cause.map_or(Code::Published, |cause| cause.code), severity, message }
+}
+
+/// Returns a text with the number of pods that receive traffic, or that should if the former is not
+/// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
+fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
+    let all = counts.selected;
+    if counts.receiving.is_none() && counts.ready == 0 {
+        return None;
+    }
+    let others = match counts.others {
+        0 => String::new(),
+        1 => "1 other endpoint".to_owned(),
+        others => format!("{others} other endpoints"),
+    };
+    let (and, besides) = match &*others {
+        "" => (String::new(), String::new()),
+        others => (format!(" and {others}"), format!(", besides {others}")),
+    };
+    let numbers = match (counts.receiving, counts.ending) {
+        (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
+        (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
+            format!(
+                "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"
+            )
+        }
+        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
+        (Some(0), 1) => format!("1 of {all} {what} receives traffic until it is deleted{besides}"),
+        (Some(0), ending) => {
+            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        }
+        (Some(receiving), ending) => {
+            let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
+            format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
+        }
+    };
+    (all > 0 || counts.others > 0).then_some(numbers)
+}

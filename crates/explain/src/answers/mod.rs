@@ -1,0 +1,10 @@
+//! The answers that people ask for, as data: an explanation, a lint, a diff, the report of doctor.
+
+pub mod diff;
+pub mod doctor;
+pub(crate) mod explain;
+pub mod explanation;
+pub mod figures;
+pub mod lint;
+pub mod render;
+pub mod retire;

@@ -1,0 +1,15 @@
+//! The lowest floor: what was read, what is not known, and indexes. It imports no other floor.
+
+pub(crate) mod across;
+pub mod age;
+pub(crate) mod answer;
+pub(crate) mod defaults;
+pub mod details;
+pub(crate) mod lease;
+pub(crate) mod objects;
+pub(crate) mod options;
+pub(crate) mod output_kind;
+pub(crate) mod raw;
+pub(crate) mod remedy;
+pub(crate) mod signs;
+pub(crate) mod spelling;

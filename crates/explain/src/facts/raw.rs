@@ -1,0 +1,321 @@
+//! Fields of objects that the views of the controllers lack, and that some findings read. Without
+//! the whole objects, an explanation says less.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use kube_endpoint_core_model::pod::ContainerPort;
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, LABEL_SERVICE_NAME,
+};
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::facts::details::{self, RecentEvent};
+use crate::facts::spelling;
+
+/// The annotations of ours.
+const KEYS: [&str; 2] = [ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS];
+
+/// The fields.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RawFields {
+    /// Of pods.
+    serving: HashMap<ObjectKey, Arc<Serving>>,
+    /// `spec.externalName` of Services.
+    pub(crate) external_names: HashMap<ObjectKey, Text>,
+    /// Annotations and labels of Services that are nearly annotations of ours.
+    mistyped: HashMap<ObjectKey, Vec<MistypedKey>>,
+    /// `metadata.finalizers` of Services that are being deleted.
+    pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
+    /// The minor versions of the kubelets of nodes.
+    pub(crate) kubelets: HashMap<Text, u32>,
+    /// Slices without the label that names their Service.
+    unlabelled_slices: BTreeSet<ObjectKey>,
+    /// Events that tell why the pods of a workload cannot be created.
+    failed_creates: BTreeMap<(ObjectKey, Text), RecentEvent>,
+    /// Pods of the same workload share one allocation.
+    known: HashSet<Arc<Serving>>,
+}
+
+/// An annotation or a label of a Service whose key is nearly that of an annotation of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MistypedKey {
+    pub key: Text,
+    pub value: Text,
+    /// The key of the annotation.
+    pub meant: &'static str,
+    /// True if it is a label.
+    pub is_label: bool,
+}
+
+impl MistypedKey {
+    fn all_of(metadata: &Value) -> Vec<Self> {
+        let annotations = &metadata["annotations"];
+        let of = |field: &str, is_label: bool| {
+            let pairs = metadata[field].as_object().into_iter().flatten();
+            let mistyped = pairs.filter_map(move |(key, value)| {
+                let same = KEYS.into_iter().find(|ours| is_label && ours == key);
+                let meant = same.or_else(|| spelling::meant(key))?;
+                let (key, value) = (key.as_str().into(), text(value).into());
+                Some(Self { key, value, meant, is_label })
+            });
+            mistyped.filter(|mistyped| annotations[mistyped.meant].is_null()).collect::<Vec<_>>()
+        };
+        [of("annotations", false), of("labels", true)].concat()
+    }
+}
+
+/// The ports and probes of a pod's containers, and the owner of the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Serving {
+    /// All containers, then all restartable init containers: the order in which a name is looked
+    /// up.
+    pub(crate) containers: Vec<ServingContainer>,
+    /// Kind and name of the controller that owns the pod.
+    pub(crate) owner: Option<(Text, Text)>,
+}
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ServingContainer {
+    pub(crate) name: Text,
+    pub(crate) ports: Vec<ContainerPort>,
+    /// The number of the port of its readiness probe.
+    pub(crate) probe: Option<i32>,
+}
+
+/// A workload whose pods the API server refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCreate<'a> {
+    pub(crate) kind: &'a Text,
+    pub(crate) name: &'a Text,
+    pub(crate) event: &'a RecentEvent,
+}
+
+impl RawFields {
+    /// Reads an object.
+    pub(crate) fn read(&mut self, kind: &str, object: &Value) {
+        let metadata = &object["metadata"];
+        let key = || ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
+        match kind {
+            "Pod" => {
+                let serving = Arc::new(Serving::read(object));
+                let shared = self.known.get(&serving).cloned().unwrap_or(serving);
+                self.known.insert(Arc::clone(&shared));
+                self.serving.insert(key(), shared);
+            }
+            "Service" => {
+                let key = key();
+                self.external_names.remove(&key);
+                self.finalizers.remove(&key);
+                self.mistyped.remove(&key);
+                let mistyped = MistypedKey::all_of(metadata);
+                if !mistyped.is_empty() {
+                    self.mistyped.insert(key.clone(), mistyped);
+                }
+                if let Some(name) = object["spec"]["externalName"].as_str() {
+                    self.external_names.insert(key.clone(), name.into());
+                }
+                if metadata["deletionTimestamp"].is_string() {
+                    let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+                    self.finalizers.insert(key, finalizers.map(|one| text(one).into()).collect());
+                }
+            }
+            "Node" => {
+                let version = text(&object["status"]["nodeInfo"]["kubeletVersion"]);
+                let name: Text = text(&metadata["name"]).into();
+                match minor(version) {
+                    Some(minor) => self.kubelets.insert(name, minor),
+                    None => self.kubelets.remove(&name),
+                };
+            }
+            "EndpointSlice" => {
+                if metadata["labels"][LABEL_SERVICE_NAME].is_string() {
+                    self.unlabelled_slices.remove(&key());
+                } else {
+                    self.unlabelled_slices.insert(key());
+                }
+            }
+            "Event" if object["reason"] == "FailedCreate" => {
+                let Ok((about, key, event)) = details::event(object) else { return };
+                let latest = self.failed_creates.entry((key, about)).or_insert_with(|| event.clone());
+                if event.last > latest.last {
+                    *latest = event;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the ports and probes of a pod, if they are known.
+    pub(crate) fn serving(&self, pod: &ObjectKey) -> Option<&Serving> {
+        self.serving.get(pod).map(|serving| &**serving)
+    }
+
+    /// Returns the annotations and labels of a Service that are nearly annotations of ours.
+    pub(crate) fn mistyped_keys(&self, service: &ObjectKey) -> &[MistypedKey] {
+        self.mistyped.get(service).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the slices of a namespace whose names begin with that of a Service, and that name no
+    /// Service.
+    pub(crate) fn unlabelled_slices(&self, service: &ObjectKey) -> Vec<Text> {
+        let from = self.unlabelled_slices.range(service.clone()..);
+        let near =
+            from.take_while(|key| key.namespace == service.namespace && key.name.starts_with(&*service.name));
+        near.filter(|key| is_of(&key.name, &service.name)).map(|key| key.name.clone()).collect()
+    }
+
+    /// Returns the latest workload of a namespace whose pods cannot be created, and whose name is
+    /// one of these or begins with one, or that is one of these owners.
+    pub(crate) fn failed_create(
+        &self,
+        namespace: &str,
+        names: &[&str],
+        owners: &[&(Text, Text)],
+    ) -> Option<FailedCreate<'_>> {
+        let all = self.failed_creates.iter().filter(|((key, _), _)| *key.namespace == *namespace);
+        let of_service = all.filter(|((key, kind), _)| {
+            names.iter().any(|name| is_of(&key.name, name))
+                || owners.iter().any(|(owner, name)| owner == kind && *name == key.name)
+        });
+        let latest = of_service.max_by_key(|(_, event)| event.last);
+        latest.map(|((key, kind), event)| FailedCreate { kind, name: &key.name, event })
+    }
+}
+
+impl Serving {
+    fn read(pod: &Value) -> Self {
+        let containers = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
+        let sidecars = containers("initContainers").filter(|it| it["restartPolicy"] == "Always");
+        let owners = || pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        let owner = owners().find(|owner| owner["controller"] == true);
+        Self {
+            containers: containers("containers").chain(sidecars).map(ServingContainer::read).collect(),
+            owner: owner.map(|owner| (text(&owner["kind"]).into(), text(&owner["name"]).into())),
+        }
+    }
+
+    /// Returns the ports of all containers.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = &ContainerPort> {
+        self.containers.iter().flat_map(|container| &container.ports)
+    }
+
+    /// Returns true if a container declares the number, with any protocol.
+    pub(crate) fn declares(&self, number: i32) -> bool {
+        self.ports().any(|port| port.container_port == number)
+    }
+
+    /// Returns true if each container declares ports. Otherwise one may listen on any.
+    pub(crate) fn declares_all(&self) -> bool {
+        !self.containers.is_empty() && self.containers.iter().all(|container| !container.ports.is_empty())
+    }
+
+    /// Returns the declared port through whose probe a container is ready, other than `number`, if
+    /// no container has a probe of that number.
+    pub(crate) fn probed_instead_of(&self, number: i32) -> Option<i32> {
+        let probes = || self.containers.iter().filter_map(|container| container.probe);
+        if probes().any(|probe| probe == number) || !self.declares_all() {
+            return None;
+        }
+        probes().find(|probe| self.declares(*probe))
+    }
+}
+
+impl ServingContainer {
+    fn read(container: &Value) -> Self {
+        let ports = container["ports"].as_array().into_iter().flatten().filter_map(|port| {
+            let number = i32::try_from(port["containerPort"].as_i64()?).ok()?;
+            let protocol = port["protocol"].as_str().unwrap_or("TCP");
+            Some(ContainerPort {
+                name: text(&port["name"]).into(),
+                container_port: number,
+                protocol: protocol.into(),
+            })
+        });
+        let ports: Vec<ContainerPort> = ports.collect();
+        let probe = &container["readinessProbe"];
+        let port = ["httpGet", "tcpSocket", "grpc"]
+            .iter()
+            .map(|form| &probe[*form]["port"])
+            .find(|it| !it.is_null());
+        let probe = port.and_then(|port| match port.as_str() {
+            Some(name) => ports.iter().find(|one| *one.name == *name).map(|one| one.container_port),
+            None => i32::try_from(port.as_i64()?).ok(),
+        });
+        Self { name: text(&container["name"]).into(), ports, probe }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the minor version of `v1.34.2`.
+fn minor(version: &str) -> Option<u32> {
+    let rest = version.strip_prefix("v1.")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Returns true if a name is that of an object, or begins with it.
+fn is_of(name: &str, of: &str) -> bool {
+    !of.is_empty() && name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_that_begin_with_another_are_of_it() {
+        for (name, of, want) in [
+            ("web", "web", true),
+            ("web-7f", "web", true),
+            ("web2-7f", "web", false),
+            ("we", "web", false),
+            ("web", "", false),
+        ] {
+            assert_eq!(is_of(name, of), want, "{name} {of}");
+        }
+    }
+
+    #[test]
+    fn versions_have_a_minor_one() {
+        for (version, want) in [
+            ("v1.34.2", Some(34)),
+            ("v1.36.0-eks-1", Some(36)),
+            ("v1.9+", Some(9)),
+            ("", None),
+            ("v2.0", None),
+        ] {
+            assert_eq!(minor(version), want, "{version}");
+        }
+    }
+
+    #[test]
+    fn ports_probes_and_owners_are_read() {
+        let pod = json!({
+            "metadata": {"ownerReferences": [{"kind": "X", "name": "x"}, {"kind": "Job", "name": "j", "controller": true}]},
+            "spec": {
+                "initContainers": [
+                    {"name": "init", "ports": [{"containerPort": 1}]},
+                    {"name": "side", "restartPolicy": "Always", "ports": [{"containerPort": 2, "protocol": "UDP"}]},
+                ],
+                "containers": [{"name": "app", "ports": [{"name": "http", "containerPort": 8080}],
+                    "readinessProbe": {"httpGet": {"port": "http"}}}],
+            },
+        });
+        let serving = Serving::read(&pod);
+        let containers: Vec<_> =
+            serving.containers.iter().map(|it| (&*it.name, it.ports.len(), it.probe)).collect();
+        assert_eq!(containers, [("app", 1, Some(8080)), ("side", 1, None)]);
+        assert_eq!(serving.owner, Some(("Job".into(), "j".into())));
+        assert_eq!((serving.declares(2), serving.declares(1)), (true, false));
+        assert_eq!((serving.probed_instead_of(80), serving.probed_instead_of(8080)), (Some(8080), None));
+        assert_eq!(Serving::read(&json!({"spec": null})), Serving::default());
+    }
+}

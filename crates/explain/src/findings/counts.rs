@@ -1,0 +1,114 @@
+//! How many pods and endpoints of a Service receive traffic.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
+use serde::Serialize;
+
+use crate::facts::options::Known;
+use crate::findings::pod::{PodExplanation, Publication};
+use crate::models::traffic::{Served, is_ready};
+
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Counts {
+    pub selected: usize,
+    /// The number that should receive traffic; without a selector, or if pods are not known, the
+    /// number that slices hold as ready.
+    pub ready: usize,
+    /// The number that slices list as not ready, or that answer nobody because no container runs.
+    pub not_ready: usize,
+    /// The number that slices do not list.
+    pub left_out: usize,
+    /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
+    pub receiving: Option<usize>,
+    /// The number that are being deleted and receive traffic until then, because their clients have
+    /// no ready endpoint.
+    pub ending: usize,
+    /// The number of ready endpoints that receive traffic, that the controller did not write, and
+    /// that belong to no pod of the Service.
+    pub others: usize,
+}
+
+impl Counts {
+    /// Returns true if it is known that no endpoint receives traffic.
+    pub fn is_down(&self) -> bool {
+        self.receiving == Some(0) && self.ending == 0 && self.others == 0
+    }
+}
+
+/// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
+/// known only if no pod should receive any.
+pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
+    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
+    let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
+    let ready = pods.iter().filter(answers).count();
+    let may_receive =
+        ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
+    let receiving = pods.iter().filter(answers).filter(|pod| pod.is_sent_traffic());
+    Counts {
+        selected: pods.len(),
+        ready,
+        not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
+        left_out: of(Publication::LeftOut),
+        receiving: (known.slices || !may_receive).then(|| receiving.count()),
+        ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        others: 0,
+    }
+}
+
+/// Counts the ready endpoints that receive traffic, in slices that `manager` does not write, except
+/// those of the pods.
+pub(crate) fn count_others(
+    served: &Served,
+    pods: &[PodExplanation],
+    slices: &[Arc<EndpointSlice>],
+    manager: &str,
+) -> usize {
+    let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
+    if foreign().next().is_none() {
+        return 0;
+    }
+    let own: BTreeSet<IpAddr> = pods.iter().flat_map(|pod| &pod.addresses).copied().collect();
+    let mut others: BTreeSet<&Text> = BTreeSet::new();
+    for slice in foreign() {
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
+            let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            others
+                .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
+        }
+    }
+    others.len()
+}
+
+/// Counts the endpoints of slices.
+pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+    if !known.slices {
+        return Counts::default();
+    }
+    let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
+    for slice in slices {
+        let addresses_sent = served.endpoints_of(slice);
+        for endpoint in &slice.endpoints {
+            let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
+            selected += 1;
+            ready += usize::from(is_ready);
+            receiving += usize::from(is_ready && is_sent);
+            ending += usize::from(!is_ready && is_sent);
+        }
+    }
+    Counts {
+        selected,
+        ready,
+        not_ready: selected - ready,
+        left_out: 0,
+        receiving: Some(receiving),
+        ending,
+        others: 0,
+    }
+}

@@ -1,0 +1,173 @@
+//! The writes that controllers still have to make, their age, and the reason why they are late.
+
+use std::fmt;
+
+use kube_endpoint_core_model::display::PlannedObject;
+use kube_endpoint_core_model::{EndpointSlice, Text, Timestamp, Writes};
+use serde::Serialize;
+
+use super::FaultInputs;
+use crate::facts::age;
+use crate::facts::details::write_optional_time;
+use crate::facts::output_kind::OutputKind;
+use crate::facts::signs::by_controller;
+use crate::models::cluster::SILENCE;
+use crate::models::refused::Refused;
+use crate::models::selection::Selection;
+
+/// The writes that the controllers still have to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Behind {
+    /// Number of due creates.
+    pub create: usize,
+    /// Number of due updates.
+    pub update: usize,
+    /// Number of due deletes.
+    pub delete: usize,
+    /// Time of the newest unpublished change, or `None` if it is not known.
+    #[serde(serialize_with = "write_optional_time")]
+    pub since: Option<Timestamp>,
+    /// Age of that change in seconds, if it is known.
+    pub seconds: Option<i64>,
+    /// True if that is longer than a working controller takes, or the API server refuses the
+    /// writes.
+    pub is_late: bool,
+    /// The reason why the last write failed, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// The seconds since a controller wrote such an object of another Service, if that is a short
+    /// time ago: a controller runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_written_seconds: Option<i64>,
+}
+
+impl Behind {
+    /// Returns the time of the newest change that is not shown in time, if the reason is not known.
+    /// The time may not be known.
+    pub(crate) fn late(&self) -> Option<Option<Timestamp>> {
+        (self.is_late && self.refused.is_none()).then_some(self.since)
+    }
+
+    /// Returns the due writes of a kind of object.
+    pub(crate) fn of<T: PlannedObject>(writes: &kube_endpoint_core_model::Writes<T>) -> Self {
+        Self {
+            create: writes.create.len(),
+            update: writes.update.len(),
+            delete: writes.delete.len(),
+            since: None,
+            seconds: None,
+            is_late: true,
+            refused: None,
+            others_written_seconds: None,
+        }
+    }
+
+    /// Returns true if the API server refuses the writes as it should.
+    pub(crate) fn is_meant(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refused| refused.refusal.is_meant())
+    }
+
+    /// Returns true if no write is due.
+    pub fn is_empty(&self) -> bool {
+        self.create + self.update + self.delete == 0
+    }
+
+    /// Prints the due writes, and the age of the newest change.
+    pub(crate) fn fmt(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+        let due = [("create", self.create), ("update", self.update), ("delete", self.delete)];
+        let due = due.iter().filter(|(_, count)| *count > 0);
+        let due: Vec<String> = due.map(|(verb, count)| format!("{count} to {verb}")).collect();
+        write!(f, "{what}: {}", due.join(", "))?;
+        if let Some(seconds) = self.seconds {
+            write!(f, "; the newest change is {} old", age::seconds(seconds))?;
+        }
+        match (&self.refused, self.others_written_seconds) {
+            (Some(refused), _) => write!(f, "; {refused}"),
+            (None, Some(seconds)) if self.is_late => {
+                write!(f, "; a controller wrote for another Service {} ago", age::seconds(seconds))
+            }
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl FaultInputs<'_> {
+    /// Returns the due writes of slices, if these could be read.
+    pub(crate) fn slices_behind(&self) -> Option<Behind> {
+        if !self.options.known.slices {
+            return None;
+        }
+        let hand_over = &self.planned.hand_over;
+        // Other faults tell of these.
+        let is_told = match self.selection {
+            Selection::None => true,
+            Selection::Own(_) => !hand_over.held.is_empty(),
+            _ => false,
+        };
+        let writes = self.planned.slice_writes();
+        let writes = writes.filter(|writes| !(is_told && std::ptr::eq(*writes, &hand_over.slices)));
+        let due = writes.map(Behind::of).reduce(sum).unwrap_or_else(nothing);
+        if due.is_empty() {
+            return None;
+        }
+        let due = self.aged(due, self.refused(OutputKind::EndpointSlice, self.slices_written()));
+        let signs = self.cluster.signs;
+        let sign = if self.selection.endpoint_selector().is_some() { signs.attached } else { signs.slices };
+        let sign = sign.filter(|sign| Some(*sign) > self.slices_written());
+        let seconds = sign.map(|sign| age::since(sign, self.now)).filter(|seconds| *seconds < SILENCE);
+        Some(Behind { others_written_seconds: seconds, ..due })
+    }
+
+    /// Returns the EndpointSelector of the Service, if its status shows that no controller has seen
+    /// it, which is why slices are behind; and true if a controller has seen an older version of it.
+    pub(crate) fn unseen_selector(&self, behind: &Behind) -> Option<(&Text, bool)> {
+        match self.selection {
+            Selection::Attached { name, object, .. } => {
+                let seen = object.status.observed_generation;
+                let is_cause = behind.is_late && behind.refused.is_none();
+                let is_unseen = is_cause && seen.is_none_or(|seen| seen < object.generation);
+                is_unseen.then_some((name, seen.is_some()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the due writes of slices, if no unseen EndpointSelector is the cause.
+    pub(crate) fn slices_behind_without_cause(&self) -> Option<Behind> {
+        self.slices_behind().filter(|behind| self.unseen_selector(behind).is_none())
+    }
+
+    /// Returns the last time at which a controller wrote a slice of the Service.
+    pub(crate) fn slices_written(&self) -> Option<Timestamp> {
+        let slices = self.objects.slices_of(&self.service.key).iter();
+        let writes = slices.filter_map(|slice| self.objects.slice_writes.get(&slice.key()));
+        writes.filter_map(by_controller).max()
+    }
+
+    /// Returns the last refusal, unless a controller has written such an object since then.
+    pub(crate) fn refused(&self, kind: OutputKind, written: Option<Timestamp>) -> Option<Refused> {
+        let events = self.objects.events.get(&self.service.key).into_iter().flatten();
+        Refused::last(events, kind, written, self.now)
+    }
+
+    /// Adds the age of the newest change, and the reason of the last refusal.
+    pub(crate) fn aged(&self, due: Behind, refused: Option<Refused>) -> Behind {
+        let seconds = self.newest.map(|time| age::since(time, self.now));
+        let is_late = refused.is_some() || seconds.is_none_or(|seconds| seconds > self.options.late_after);
+        Behind { since: self.newest, seconds, is_late, refused, ..due }
+    }
+}
+
+fn nothing() -> Behind {
+    Behind::of::<EndpointSlice>(&Writes::default())
+}
+
+fn sum(one: Behind, other: Behind) -> Behind {
+    Behind {
+        create: one.create + other.create,
+        update: one.update + other.update,
+        delete: one.delete + other.delete,
+        ..one
+    }
+}

@@ -1,0 +1,166 @@
+//! Messages and remedies for pods that are on a node and have no address yet.
+
+use std::fmt;
+
+use kube_endpoint_core_model::{Text, Timestamp};
+use serde::Serialize;
+
+use super::text::reported;
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
+use crate::facts::remedy::{Person, Remedy, Step};
+
+/// The age in seconds from which on a pod without an address waits for something that does not
+/// come: images are pulled later.
+const LONG: i64 = 300;
+
+/// The known facts about a pod that is on a node and has no address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Starting {
+    /// Time of the pod's creation.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The age of the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<i64>,
+    pub node: Text,
+    /// The message of the node's Ready condition, or empty, if the node is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<Text>,
+    /// The first container with a `postStart` hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Text>,
+    /// The reason of the last warning about the pod, or empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub why: Text,
+    /// The message of that warning.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: Text,
+}
+
+/// Reasons of warnings, words of their messages, and what to do. The first that fits counts.
+const WARNINGS: [(&str, &str, Person, &str); 6] = [
+    (
+        "FailedAttachVolume",
+        "Multi-Attach",
+        ClusterAdministrator,
+        "Look at the pod that had the volume before, and at its node: the volume is free once that pod has ended; detach it by force only if that machine is surely off, because two writers destroy its data",
+    ),
+    (
+        "FailedAttachVolume",
+        "",
+        ClusterAdministrator,
+        "Look at the volume and at its CSI driver, which cannot attach it",
+    ),
+    (
+        "FailedMount",
+        "",
+        PodOwner,
+        "Look at the volume that cannot be mounted: a Secret or ConfigMap that does not exist, or its CSI driver",
+    ),
+    ("FailedCreatePodSandBox", "", ClusterAdministrator, NETWORK),
+    ("NetworkNotReady", "", ClusterAdministrator, NETWORK),
+    ("FailedPostStartHook", "", PodOwner, "Correct the postStart hook of the container"),
+];
+
+const NETWORK: &str = "Look at the network plugin of its node, often a pod of a DaemonSet in kube-system";
+
+/// Prints as a sentence about the pod.
+impl fmt::Display for Starting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pod has no IP address yet")?;
+        if let Some(message) = &self.silent {
+            write!(f, "; its node is not ready ({})", self.node)?;
+            return reported(f, "", message);
+        }
+        reported(f, &self.why, &self.message)
+    }
+}
+
+impl Starting {
+    /// Returns a text that is the same for pods that one sentence can tell together.
+    pub(super) fn group(&self) -> String {
+        let is_late = self.seconds.is_some_and(|age| age >= LONG);
+        format!("{:?} {:?} {} {is_late}", self.silent, self.hook, self.why)
+    }
+
+    /// Returns the remedy. `describe` shows the pod.
+    pub(super) fn remedy(&self, describe: Step) -> Remedy {
+        if let Some(message) = &self.silent {
+            let lacks_network = ["cni", "network plugin", "NetworkPluginNotReady"];
+            let what = match lacks_network.iter().any(|words| message.contains(words)) {
+                true => {
+                    format!("network plugin of node {}, often a pod of a DaemonSet in kube-system", self.node)
+                }
+                false => format!("kubelet of node {}", self.node),
+            };
+            return Remedy::ask(ClusterAdministrator, format!("Look at the {what}"))
+                .shown_by([Step::kubectl(["describe", "node", &self.node])]);
+        }
+        let told =
+            WARNINGS.iter().find(|(reason, words, ..)| *self.why == **reason && self.message.contains(words));
+        if let Some((_, _, person, advice)) = told {
+            return Remedy::ask(*person, *advice).shown_by([describe]);
+        }
+        let hook = match &self.hook {
+            Some(container) => format!(
+                ", or the postStart hook of container {container}, before whose end the kubelet reports nothing"
+            ),
+            None => String::new(),
+        };
+        let causes = format!("a volume that cannot be mounted, or the network plugin{hook}");
+        match self.seconds {
+            Some(age) if age >= LONG => {
+                let sentence = format!(
+                    "Look at the pod's events, because it is {} old: {causes}",
+                    crate::facts::age::seconds(age)
+                );
+                Remedy::ask(ClusterAdministrator, sentence).shown_by([describe])
+            }
+            _ => Remedy::new(format!("Look at the pod's events, if it lasts: {causes}")).shown_by([describe]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_pod_from_its_address_is_told_with_what_to_do() {
+        let pod = || Starting { node: "a".into(), seconds: Some(2280), ..Starting::default() };
+        let warned =
+            |why: &str, message: &str| Starting { why: why.into(), message: message.into(), ..pod() };
+        let silent = |message: &str| Starting { silent: Some(message.into()), ..pod() };
+        let all = [
+            Starting { seconds: Some(20), ..pod() },
+            Starting { seconds: None, ..pod() },
+            pod(),
+            Starting { hook: Some("app".into()), ..pod() },
+            silent(""),
+            silent(
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
+            ),
+            silent("Kubelet stopped posting node status."),
+            warned(
+                "FailedAttachVolume",
+                "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web-0",
+            ),
+            warned("FailedAttachVolume", "AttachVolume.Attach failed for volume \"pvc-1\": timed out"),
+            warned("FailedMount", "MountVolume.SetUp failed for volume \"tls\" : secret \"tls\" not found"),
+            warned(
+                "FailedCreatePodSandBox",
+                "Failed to create pod sandbox: plugin type=\"calico\" failed (add)",
+            ),
+            warned("BackOff", "Back-off pulling image \"web\""),
+        ];
+        let describe = || Step::kubectl_in("default", ["describe", "pod", "web-1"]);
+        let texts = all.map(|it| {
+            let remedy = it.remedy(describe());
+            let commands: Vec<String> = remedy.commands().collect();
+            format!("{it}\n  {}\n  {}", remedy.sentence, commands.join("\n  "))
+        });
+        insta::assert_snapshot!(texts.join("\n"));
+    }
+}

@@ -1,0 +1,355 @@
+//! Finds out which pods the readiness of an EndpointSelector chooses, and why it chooses none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::lease::{Named, named};
+use kube_endpoint_core_model::publish::publish_not_ready;
+use kube_endpoint_core_model::readiness::{Chosen, serving_pod_in};
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
+use kube_endpoint_core_model::{
+    EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
+    harmless,
+};
+use serde::Serialize;
+
+use crate::facts::age;
+use crate::facts::details::write_optional_time;
+use crate::facts::objects::Objects;
+use crate::models::selection::{Selection, names_selector};
+
+/// The most characters of an identity in a sentence.
+const LONGEST_IDENTITY: usize = 100;
+
+/// The choice of an EndpointSelector's readiness. Prints as a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Leads {
+    #[serde(flatten)]
+    pub by: LeadsBy,
+    /// The pods that may be ready endpoints, by name.
+    pub pods: Vec<Text>,
+    /// Since when the only one of them leads, by the clock of the writer.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nobody: Option<NoLeader>,
+}
+
+/// How the pods are chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum LeadsBy {
+    Lease {
+        name: Text,
+        /// The identity of the holder, shortened; empty without one.
+        holder: String,
+        /// The last renewal, by the clock of the holder.
+        #[serde(serialize_with = "write_optional_time")]
+        renewed: Option<Timestamp>,
+    },
+    /// The Lease could not be read, and the pods are those that the slices show.
+    UnreadLease { name: Text },
+    Condition {
+        kind: Text,
+        /// True if only the pod is chosen whose condition changed last.
+        newest: bool,
+    },
+}
+
+/// The reason why no pod is chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum NoLeader {
+    /// The Lease does not exist.
+    NotFound,
+    /// Nobody holds the Lease.
+    NotHeld,
+    /// The holder has not renewed the Lease for longer than it counts.
+    NotRenewed { seconds: i64 },
+    /// The identity names none of the selected pods.
+    NotRecognised,
+    /// The identity names several of them.
+    Ambiguous,
+    /// No selected pod has the condition.
+    NoCondition,
+    /// The pod that leads is not ready.
+    NotReady { pod: Text },
+    /// The pod that leads is being deleted.
+    Ending { pod: Text },
+}
+
+impl Leads {
+    /// Returns what a selection chooses among these pods. Returns `None` without readiness.
+    pub(crate) fn of(
+        objects: &Objects,
+        selection: Selection<'_>,
+        pods: &[Arc<Pod>],
+        slices: &[Arc<EndpointSlice>],
+        now: Timestamp,
+    ) -> Option<Self> {
+        let Selection::Attached { object, .. } = selection else { return None };
+        match object.readiness.as_ref()? {
+            Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, slices, now)),
+            Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
+        }
+    }
+
+    fn by_lease(
+        objects: &Objects,
+        selector: &EndpointSelector,
+        name: &Text,
+        pods: &[Arc<Pod>],
+        slices: &[Arc<EndpointSlice>],
+        now: Timestamp,
+    ) -> Self {
+        let key = ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() };
+        let published = published(slices);
+        if objects.unread_leases.contains(&key) {
+            return Self {
+                by: LeadsBy::UnreadLease { name: name.clone() },
+                pods: published.into_iter().collect(),
+                since: None,
+                nobody: None,
+            };
+        }
+        let lease = objects.named_leases.get(&key);
+        let record = lease.map(|lease| lease.record.clone()).unwrap_or_default();
+        let unrenewed = record.renewed.map(|renewed| age::since(renewed, now));
+        let counts = i64::try_from(record.duration().as_secs()).unwrap_or(i64::MAX);
+        let found = match named(&record.holder, pods) {
+            // A deleted Lease expires like one that nobody renews.
+            _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
+                Some(pod) => Ok(pod),
+                None => Err(NoLeader::NotFound),
+            },
+            _ if record.holder.is_empty() => Err(NoLeader::NotHeld),
+            Named::Nobody => Err(NoLeader::NotRecognised),
+            Named::Several => Err(NoLeader::Ambiguous),
+            // Clocks may differ, so the time of a renewal only explains why the slices lack the
+            // holder.
+            Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
+                match unrenewed.filter(|seconds| *seconds > counts) {
+                    Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
+                    None => Ok(pod),
+                }
+            }
+            Named::Pod(pod) => Ok(pod),
+        };
+        let pod = found.as_ref().ok();
+        Self {
+            since: pod.and(record.acquired),
+            nobody: match &found {
+                Err(reason) => Some(reason.clone()),
+                Ok(pod) => not_ready(pod),
+            },
+            pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
+            by: LeadsBy::Lease {
+                name: name.clone(),
+                holder: harmless(&record.holder, LONGEST_IDENTITY).into_owned(),
+                renewed: record.renewed,
+            },
+        }
+    }
+
+    fn by_condition(kind: &Text, pick: Pick, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Self {
+        let ready_pods = ReadyPods::Condition { kind: kind.clone(), pick };
+        let all: Vec<&Pod> = pods.iter().map(|pod| &**pod).filter(|pod| !pod.is_terminal()).collect();
+        let chosen = ready_pods.among(&all, slices);
+        let chosen: Vec<&Pod> = all.iter().copied().filter(|pod| chosen.has(pod)).collect();
+        let any_ready = chosen.iter().any(|pod| pod.is_ready() && !pod.is_terminating());
+        let with_condition = || all.iter().find(|pod| Chosen::WithCondition(kind).has(pod));
+        Self {
+            since: match chosen.as_slice() {
+                [one] => one.condition(kind).and_then(|condition| condition.last_transition),
+                _ => None,
+            },
+            nobody: match with_condition() {
+                _ if any_ready => None,
+                Some(pod) => not_ready(pod),
+                None => Some(NoLeader::NoCondition),
+            },
+            pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
+            by: LeadsBy::Condition { kind: kind.clone(), newest: pick == Pick::Newest },
+        }
+    }
+
+    /// Returns the input of the plan.
+    pub(crate) fn ready_pods(&self) -> ReadyPods {
+        match &self.by {
+            LeadsBy::Lease { .. } | LeadsBy::UnreadLease { .. } => {
+                ReadyPods::Leader(self.pods.first().cloned())
+            }
+            LeadsBy::Condition { kind, newest } => {
+                let pick = if *newest { Pick::Newest } else { Pick::All };
+                ReadyPods::Condition { kind: kind.clone(), pick }
+            }
+        }
+    }
+
+    /// Returns the reason why a pod that is ready is no ready endpoint.
+    pub(crate) fn against(&self, pod: &Pod) -> NotChosen {
+        match &self.by {
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => {
+                NotChosen::NotTheHolder { lease: name.clone() }
+            }
+            LeadsBy::Condition { kind, .. } => {
+                let has = pod.condition(kind).is_some_and(|condition| condition.is_true);
+                match self.pods.first().filter(|_| has) {
+                    Some(newest) => {
+                        NotChosen::NotTheNewest { condition: kind.clone(), newest: newest.clone() }
+                    }
+                    None => NotChosen::WithoutCondition { condition: kind.clone() },
+                }
+            }
+        }
+    }
+}
+
+/// Returns the pod that the slices of the controller show serving.
+fn published(slices: &[Arc<EndpointSlice>]) -> Option<Text> {
+    let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
+    let own: Vec<Arc<EndpointSlice>> = own.collect();
+    serving_pod_in(&own).map(|pod| pod.name.clone())
+}
+
+fn not_ready(pod: &Pod) -> Option<NoLeader> {
+    let name = || pod.key.name.clone();
+    if pod.is_terminating() {
+        return Some(NoLeader::Ending { pod: name() });
+    }
+    (!pod.is_ready() || pod.is_terminal()).then(|| NoLeader::NotReady { pod: name() })
+}
+
+impl fmt::Display for Leads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = |f: &mut fmt::Formatter<'_>| match self.since {
+            Some(since) => write!(f, " since {since}"),
+            None => Ok(()),
+        };
+        match (&self.by, self.pods.as_slice(), &self.nobody) {
+            (by, _, Some(nobody)) => nobody.fmt(f, by),
+            (LeadsBy::UnreadLease { name }, pods, None) => {
+                let pod = pods.first().map_or("no pod", |pod| &**pod);
+                write!(f, "Lease {name} could not be read; the slices show that {pod} leads")
+            }
+            (LeadsBy::Lease { name, holder, .. }, [pod, ..], None) if holder.is_empty() => {
+                write!(f, "Lease {name} does not exist; Pod {pod} leads until it expires")
+            }
+            (LeadsBy::Lease { name, holder, .. }, pods, None) => {
+                let pod = pods.first().map(|pod| &**pod).unwrap_or_default();
+                write!(f, "Pod {pod} leads: it holds Lease {name} as \"{holder}\"")?;
+                since(f)
+            }
+            (LeadsBy::Condition { kind, newest: true }, [pod], None) => {
+                write!(f, "Pod {pod} leads: its condition {kind} is the newest")?;
+                since(f)
+            }
+            (LeadsBy::Condition { kind, .. }, pods, None) => {
+                let names: Vec<&str> = pods.iter().map(|pod| &**pod).collect();
+                write!(f, "the condition {kind} is True of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl NoLeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>, by: &LeadsBy) -> fmt::Result {
+        let (lease, holder) = match by {
+            LeadsBy::Lease { name, holder, .. } => (&**name, &**holder),
+            LeadsBy::UnreadLease { name } => (&**name, ""),
+            LeadsBy::Condition { kind, .. } => (&**kind, ""),
+        };
+        f.write_str("no pod leads: ")?;
+        match self {
+            Self::NotFound => write!(f, "Lease {lease} does not exist"),
+            Self::NotHeld => write!(f, "nobody holds Lease {lease}"),
+            Self::NotRenewed { seconds } => write!(
+                f,
+                "\"{holder}\" has not renewed Lease {lease} for {}, if the clocks agree",
+                age::seconds(*seconds)
+            ),
+            Self::NotRecognised => {
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names none of the selected pods")
+            }
+            Self::Ambiguous => {
+                write!(f, "\"{holder}\", the holder of Lease {lease}, names several of the selected pods")
+            }
+            Self::NoCondition => write!(f, "the condition {lease} is True of no selected pod"),
+            Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
+            Self::Ending { pod } => write!(f, "{pod}, which did, is being deleted"),
+        }
+    }
+}
+
+/// The reason why a pod that is ready is no ready endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum NotChosen {
+    /// It does not hold the Lease.
+    NotTheHolder { lease: Text },
+    /// Its condition is not true.
+    WithoutCondition { condition: Text },
+    /// Another pod with the condition is picked.
+    NotTheNewest { condition: Text, newest: Text },
+}
+
+impl NotChosen {
+    /// Returns a sentence that says what to do.
+    pub(crate) fn remedy(&self) -> String {
+        match self {
+            Self::NotTheHolder { .. } => {
+                "Nothing, if another pod should lead; else look at the pod's log: why does it not get the Lease?".to_owned()
+            }
+            Self::WithoutCondition { condition } | Self::NotTheNewest { condition, .. } => {
+                format!("Nothing, if another pod should lead; else set the condition {condition} of the pod to True now")
+            }
+        }
+    }
+}
+
+impl fmt::Display for NotChosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTheHolder { lease } => write!(f, "the pod does not hold Lease {lease}"),
+            Self::WithoutCondition { condition } => {
+                write!(f, "the condition {condition} of the pod is not True")
+            }
+            Self::NotTheNewest { condition, newest } => {
+                write!(f, "Pod {newest} is picked among those with the condition {condition}")
+            }
+        }
+    }
+}
+
+/// Returns true if a Service publishes all pods as ready, whatever its EndpointSelector chooses.
+pub(crate) fn is_without_effect(service: &kube_endpoint_core_model::Service, tolerate: bool) -> bool {
+    publish_not_ready(service, tolerate).0
+}
+
+impl Objects {
+    /// Adds a Lease that an EndpointSelector names.
+    pub fn add_lease(&mut self, lease: Arc<Lease>) {
+        self.named_leases.insert(lease.key.clone(), lease);
+    }
+
+    /// Notes that a Lease could not be read: an explanation shows the leader that the slices show.
+    pub fn note_lease_unread(&mut self, lease: ObjectKey) {
+        self.unread_leases.insert(lease);
+    }
+
+    /// Returns the name of the Lease on which the readiness of a Service's pods depends, if any.
+    pub fn lease_of(&self, service: &kube_endpoint_core_model::Service) -> Option<&Text> {
+        let name = names_selector(service)?.clone();
+        let key = ObjectKey { namespace: service.key.namespace.clone(), name };
+        match self.endpoint_selectors.get(&key)?.readiness.as_ref()? {
+            Readiness::Lease { name } => Some(name),
+            Readiness::Condition { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Looks ahead: what would change for a Service that has a selector, if somebody took that out and
+//! left the pods to the EndpointSelector that the Service names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube_endpoint_core_model::maker::Keep;
+use kube_endpoint_core_model::publish::publish_not_ready;
+use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
+use kube_endpoint_core_model::{EndpointSelector, Pod, Service, Text, Timestamp};
+use serde::Serialize;
+
+use crate::facts::answer::Answer;
+use crate::facts::objects::Objects;
+use crate::facts::options::Options;
+use crate::models::hand_over::made_by_controller;
+use crate::models::leader::Leads;
+use crate::models::selection::Selection;
+
+/// The maximum number of names of pods that come, and of those that go.
+const NAMES: usize = 5;
+
+/// The future of a Service under the EndpointSelector that it names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Rehearsal {
+    pub is_ready_to_attach: Answer,
+    /// Why it is not, or why nobody knows: clauses, each with its own subject.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub obstacles: Vec<String>,
+    /// The number of pods that the EndpointSelector selects.
+    pub pods: usize,
+    /// The number of them that would be ready endpoints.
+    pub ready: usize,
+    /// The pods that the selector of the Service does not select.
+    pub coming: Moving,
+    /// The pods that only the selector of the Service selects.
+    pub going: Moving,
+}
+
+/// Pods that would join or leave a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Moving {
+    pub count: usize,
+    /// The names of the first of them.
+    pub pods: Vec<Text>,
+}
+
+impl Moving {
+    fn of<'a>(names: impl Iterator<Item = &'a Text> + Clone) -> Self {
+        Self { count: names.clone().count(), pods: names.take(NAMES).cloned().collect() }
+    }
+
+    /// Returns the names, and the number of the others.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.pods.iter().map(|name| &**name).collect();
+        match self.count.saturating_sub(names.len()) {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
+    }
+}
+
+impl Rehearsal {
+    /// Looks at a Service that has a selector and names this EndpointSelector.
+    pub(crate) fn of(
+        objects: &Objects,
+        service: &Service,
+        name: &Text,
+        now: Timestamp,
+        options: &Options,
+    ) -> Self {
+        let mut found = Self {
+            is_ready_to_attach: Answer::Yes,
+            obstacles: Vec::new(),
+            pods: 0,
+            ready: 0,
+            coming: Moving::default(),
+            going: Moving::default(),
+        };
+        let known = options.known;
+        match Selection::named(objects, &service.key.namespace, name, known) {
+            selection @ Selection::Attached { object, .. } => {
+                found.look_at_status(object, service);
+                if known.pods {
+                    found.look_at_pods(objects, service, (name, selection), now, options);
+                } else {
+                    found.not_known("pods could not be read".to_owned());
+                }
+                found.look_at_outputs(objects, service);
+            }
+            Selection::Unusable { object: Some(object), .. } => {
+                let reason = object.selector.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                found.no(format!("EndpointSelector {name} is invalid: {reason}"));
+            }
+            Selection::Unusable { object: None, .. } => {
+                found.no(format!("EndpointSelector {name} does not exist"));
+            }
+            _ => found.not_known("EndpointSelectors could not be read".to_owned()),
+        }
+        found
+    }
+
+    fn no(&mut self, obstacle: String) {
+        self.is_ready_to_attach = Answer::No;
+        self.obstacles.push(obstacle);
+    }
+
+    fn not_known(&mut self, obstacle: String) {
+        if self.is_ready_to_attach == Answer::Yes {
+            self.is_ready_to_attach = Answer::NotKnown;
+        }
+        self.obstacles.push(obstacle);
+    }
+
+    /// Reads what the controller says about the EndpointSelector and this Service.
+    fn look_at_status(&mut self, object: &EndpointSelector, service: &Service) {
+        let (name, status) = (&object.key.name, &object.status);
+        if status.observed_generation.is_none_or(|seen| seen < object.generation) {
+            self.no(format!("no running controller has seen EndpointSelector {name}"));
+            return;
+        }
+        for condition in &status.conditions {
+            let message = condition.message.strip_prefix("Service ");
+            let is_about_this = match &*condition.kind {
+                "Accepted" => true,
+                "ReadyToAttach" => {
+                    message.is_none_or(|about| about.starts_with(&format!("{}:", service.key.name)))
+                }
+                // That of Services that are attached.
+                _ => false,
+            };
+            if !is_about_this {
+                continue;
+            }
+            let why = if condition.message.is_empty() { &condition.reason } else { &condition.message };
+            let says = format!(
+                "the condition {} of EndpointSelector {name} is {}: {}",
+                condition.kind,
+                condition.status,
+                why.trim_end_matches('.')
+            );
+            match &*condition.status {
+                "True" => {}
+                "False" => self.no(says),
+                _ => self.not_known(says),
+            }
+        }
+    }
+
+    fn look_at_pods(
+        &mut self,
+        objects: &Objects,
+        service: &Service,
+        (name, selection): (&Text, Selection<'_>),
+        now: Timestamp,
+        options: &Options,
+    ) {
+        let namespace = &service.key.namespace;
+        let lives = |pod: &Arc<Pod>| !pod.is_terminal();
+        let mut pods = selection.pods(objects, namespace);
+        pods.retain(lives);
+        let leads = Leads::of(objects, selection, &pods, objects.slices_of(&service.key), now);
+        let publishes_all = publish_not_ready(service, options.slices.tolerate_unready_annotation).0;
+        let is_chosen = |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.pods.contains(&pod.key.name));
+        let is_ready =
+            |pod: &&Arc<Pod>| publishes_all || pod.is_ready() && !pod.is_terminating() && is_chosen(pod);
+        (self.pods, self.ready) = (pods.len(), pods.iter().filter(is_ready).count());
+        let selected = service.selector.as_ref().map(|it| objects.selected(namespace, it));
+        let present: Vec<Arc<Pod>> = selected.into_iter().flatten().filter(lives).collect();
+        let [then, today]: [BTreeSet<&Text>; 2] =
+            [&pods, &present].map(|pods| pods.iter().map(|pod| &pod.key.name).collect());
+        self.coming = Moving::of(then.difference(&today).copied());
+        self.going = Moving::of(today.difference(&then).copied());
+        let nobody = leads.as_ref().filter(|leads| leads.nobody.is_some());
+        let is_known = leads.as_ref().is_none_or(|leads| nobody.is_some() || !leads.pods.is_empty());
+        match (self.pods, self.ready, nobody) {
+            (0, ..) => self.no(format!("EndpointSelector {name} selects no pod")),
+            (_, 0, _) if !is_known => {
+                self.not_known(format!("nobody knows who leads the pods of EndpointSelector {name}"));
+            }
+            (_, 0, Some(leads)) => self.no(leads.to_string()),
+            (1, 0, None) => self.no(format!("the pod that EndpointSelector {name} selects is not ready")),
+            (all, 0, None) => {
+                self.no(format!("none of the {all} pods that EndpointSelector {name} selects is ready"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks for slices and Endpoints that a take-over would keep, because no controller made them.
+    fn look_at_outputs(&mut self, objects: &Objects, service: &Service) {
+        for slice in objects.slices_of(&service.key) {
+            if let Some(keep) = objects.slice_stays(&slice.key())
+                && slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
+            {
+                self.no(format!("slice {} would stay, since {keep} wrote it", slice.metadata.name));
+            }
+        }
+        // Nobody mirrors the lock of a leader election.
+        if objects.endpoints_of(&service.key).is_some()
+            && objects.endpoints_stay(&service.key) != Some(&Keep::Lock)
+            && !made_by_controller(objects, &service.key)
+        {
+            let by = objects.endpoints_writes.get(&service.key).map_or("somebody", |write| &*write.by);
+            self.no(format!("the Endpoints would stay, and be mirrored, since {by} wrote them"));
+        }
+    }
+}
