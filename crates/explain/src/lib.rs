@@ -89,7 +89,8 @@ pub use hint::HintReason;
 pub use leader::{Leads, LeadsBy, NobodyLeads, NotChosen};
 pub use lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use near::{
-    NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, near_pods, other_keys_of,
+    NearIndex, NearMatch, NearMatches, OtherKey, OtherKeys, near_matches, near_pods, nearest_names,
+    other_keys_of,
 };
 pub use objects::{ObjectError, Objects, needs_all_nodes};
 pub use planned::{Known, Options, Planned};

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod keys;
+mod names;
 mod roles;
 mod typo;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 pub(crate) use annotations::meant;
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
+pub use names::nearest_names;
 pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.
