@@ -147,8 +147,8 @@ fn what_an_operator_reads_about_each_fault() {
     insta::assert_snapshot!(texts);
 }
 
-/// What to do is right below the verdict. Each finding is told once, so a reader does not compare
-/// sentences, and each command is told.
+/// The advice is right below the verdict, with each command. A reader of two texts would have to
+/// compare them, so each finding has one.
 #[test]
 fn what_to_do_comes_first_and_each_finding_is_told_once() {
     for (file, fault) in manifests() {

@@ -1,8 +1,8 @@
 //! Tests that the examples of docs/kubectl-plugin.md and README.md equal the output of the plugin.
 //!
-//! Each console block runs as on a terminal of 80 columns, against the recorded namespace, or against the cluster that the comment
-//! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
-//! exit code.
+//! Each console block runs as on a terminal of 80 columns, against the recorded namespace, or
+//! against the cluster that the comment before it names. `…` on a line of its own stands for any
+//! lines, and `$ echo $?` asks for the exit code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
