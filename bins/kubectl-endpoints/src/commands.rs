@@ -221,7 +221,7 @@ async fn run_lint(
     match output.format {
         Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,
         Format::Junit => print(&junit::junit(&report, fail_on)?)?,
-        _ => output.print_as("LintReport", &report, |layout| report.text(layout))?,
+        _ => output.print_as("LintReport", &report, |_| report.text(output.layout_of_table()))?,
     }
     Ok(report.exit_code(fail_on))
 }

@@ -46,11 +46,19 @@ impl Output {
         Self { format: global.output, colors: if wanted { Colors::On } else { Colors::Off } }
     }
 
-    /// Returns the layout of text.
+    /// Returns the layout of text: sentences are as wide as `$COLUMNS` says, or as is good to read
+    /// and fits on the terminal.
     pub(crate) fn layout(self) -> Layout {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let layout = if self.format == Format::Wide { Layout::WIDE } else { Layout::NARROW };
-        Layout { columns: columns.unwrap_or(layout.columns), ..layout }
+        let fits = terminal_columns().map_or(layout.columns, |columns| columns.min(layout.columns));
+        Layout { columns: wanted_columns().unwrap_or(fits), ..layout }
+    }
+
+    /// Returns the layout of a table that is wrapped at the terminal's width, or at `$COLUMNS`. A
+    /// program that reads the table gets each row in one line.
+    pub(crate) fn layout_of_table(self) -> Layout {
+        let columns = wanted_columns().or_else(terminal_columns).unwrap_or(usize::MAX);
+        Layout { columns, ..self.layout() }
     }
 
     /// Returns an error if the format is one that only lint prints.
@@ -93,6 +101,18 @@ impl Output {
         self.check_format()?;
         print(&if self.format == Format::Json { json(list)? } else { yaml(list)? })
     }
+}
+
+/// Returns the width that the user asks for.
+fn wanted_columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
+}
+
+/// Returns the width of the terminal, if standard output is one that tells it.
+fn terminal_columns() -> Option<usize> {
+    let is_terminal = std::io::stdout().is_terminal();
+    let (columns, _) = is_terminal.then(ratatui::crossterm::terminal::size)?.ok()?;
+    Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 /// Returns a value as JSON. Its own escapes stand for characters that a terminal would obey.

@@ -178,7 +178,8 @@ impl Reader {
             let elsewhere = self.namespaces_with(kind, word, key).await;
             let exists = self.check_namespace(&key.namespace).await;
             exists.map_err(|error| anyhow!("{error}{elsewhere}"))?;
-            bail!("there is no {word} {key}{elsewhere}");
+            let similar = self.similar_names(kind, key).await;
+            bail!("there is no {word} {key}{similar}{elsewhere}");
         };
         Ok(object)
     }

@@ -147,6 +147,25 @@ fn what_an_operator_reads_about_each_fault() {
     insta::assert_snapshot!(texts);
 }
 
+/// The advice is right below the verdict, with each command. A reader of two texts would have to
+/// compare them, so each finding has one.
+#[test]
+fn what_to_do_comes_first_and_each_finding_is_told_once() {
+    for (file, fault) in manifests() {
+        let Some(explanation) = State::of(&fault).explained() else { continue };
+        let text = explanation.text(Layout { columns: 100_000, ..Layout::NARROW }, now()).render(Colors::Off);
+        assert_eq!(text.lines().nth(3), Some("What to do"), "{file}\n{text}");
+        for advice in &explanation.to_do {
+            // The first letter may be a capital one.
+            let rest: String = advice.message.chars().skip(1).collect();
+            assert_eq!(text.matches(&rest).count(), 1, "{file}: {}\n{text}", advice.message);
+            for command in advice.remedy.commands() {
+                assert!(text.contains(&command), "{file}: {command}\n{text}");
+            }
+        }
+    }
+}
+
 /// The API server writes the slice of its own Service without a manager, and labels the Endpoints
 /// so that the controller does not mirror them.
 #[test]

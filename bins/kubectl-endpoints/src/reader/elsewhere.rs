@@ -1,11 +1,13 @@
-//! Reads what may be in another namespace than the one that a user asks about. Each request needs
-//! the permission for all namespaces. Who lacks it reads less, and gets no note.
+//! Reads what a user may have meant: objects of similar names, and what may be in another namespace
+//! than the one that the user asks about. Each request for the latter needs the permission for all
+//! namespaces. Who lacks it reads less, and gets no note.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Error;
 use kube::api::{DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube_endpoint_core_model::{ObjectKey, StringMap};
+use kube_endpoint_explain::nearest_names;
 use serde_json::json;
 
 use super::failed::is_forbidden;
@@ -15,6 +17,22 @@ use super::{AT_ONCE, Kind, PAGE, Reader, Reading, as_text, json_of};
 const ENDPOINTS: usize = 20;
 
 impl Reader {
+    /// Returns a text with the similar names of the namespace, among those of a page, or an empty
+    /// one.
+    pub(super) async fn similar_names(&self, kind: Kind, key: &ObjectKey) -> String {
+        let params = ListParams::default().limit(PAGE);
+        let api = self.api(kind, Some(&*key.namespace));
+        let listed: Result<ObjectList<PartialObjectMeta<DynamicObject>>, Error> =
+            api.list_metadata(&params).await;
+        let Ok(found) = listed else { return String::new() };
+        let names = found.items.iter().filter_map(|object| object.metadata.name.as_deref());
+        match nearest_names(&key.name, names).as_slice() {
+            [] => String::new(),
+            [one] => format!("; a similar name in {} is {one}", key.namespace),
+            all => format!("; similar names in {} are {}", key.namespace, all.join(", ")),
+        }
+    }
+
     /// Returns a text that names the namespaces with an object of this name, or an empty one.
     pub(super) async fn namespaces_with(&self, kind: Kind, word: &str, key: &ObjectKey) -> String {
         if !super::can_be_a_name(&key.name) {

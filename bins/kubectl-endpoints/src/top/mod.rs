@@ -3,6 +3,7 @@
 //! The informer watches Services and EndpointSlices and hands changes to the figures. [`state`] and
 //! [`view`] are pure; this is the shell: terminal, keys, clock, requests.
 
+mod columns;
 mod problems;
 mod state;
 mod view;

@@ -68,15 +68,14 @@ impl Problems {
         self.services.get(service).copied().flatten()
     }
 
-    /// Returns the text of a cell: the worst code and the number of others, `-` without a problem,
-    /// and `?` for a Service that was not checked.
-    pub(crate) fn text(&self, service: &ObjectKey) -> String {
-        match self.services.get(service) {
-            None => "?".to_owned(),
-            Some(None) => "-".to_owned(),
-            Some(Some(Worst { code, more: 0, .. })) => code.id().to_owned(),
-            Some(Some(Worst { code, more, .. })) => format!("{code} +{more}"),
-        }
+    /// Returns the text of a cell: the worst code, its name if there is room for names, and the
+    /// number of others; `-` without a problem, and `?` for a Service that was not checked.
+    pub(crate) fn text(&self, service: &ObjectKey, with_name: bool) -> String {
+        let Some(checked) = self.services.get(service) else { return "?".to_owned() };
+        let Some(Worst { code, more, .. }) = checked else { return "-".to_owned() };
+        let name = if with_name { format!(" {}", code.name()) } else { String::new() };
+        let more = if *more > 0 { format!(" +{more}") } else { String::new() };
+        format!("{code}{name}{more}")
     }
 
     /// Returns the severity of the worst problem, if there is one.
@@ -220,17 +219,19 @@ pub(crate) mod tests {
             problems.root_cause().unwrap().starts_with("EP073: no endpoint controller writes"),
             "{problems:?}"
         );
-        let text = |namespace: &str, name: &str| problems.text(&ObjectKey::new(namespace, name));
+        let text = |namespace: &str, name: &str| problems.text(&ObjectKey::new(namespace, name), false);
         assert_eq!([text("shop", "cart"), text("pay", "ledger")], ["EP073", "EP073"]);
     }
 
     #[test]
     fn the_worst_code_is_shown_with_the_number_of_others() {
         let problems = problems();
-        let text = |namespace: &str, name: &str| problems.text(&ObjectKey::new(namespace, name));
-        assert_eq!(text("shop", "cart"), "-");
-        assert_eq!(text("shop", "checkout"), "EP030");
-        assert_eq!(text("pay", "ledger"), "EP030 +1");
-        assert_eq!(text("pay", "queue"), "?");
+        let text = |namespace: &str, name: &str| {
+            [false, true].map(|with_name| problems.text(&ObjectKey::new(namespace, name), with_name))
+        };
+        assert_eq!(text("shop", "cart"), ["-", "-"]);
+        assert_eq!(text("shop", "checkout"), ["EP030", "EP030 no-pod-matches"]);
+        assert_eq!(text("pay", "ledger"), ["EP030 +1", "EP030 no-pod-matches +1"]);
+        assert_eq!(text("pay", "queue"), ["?", "?"]);
     }
 }

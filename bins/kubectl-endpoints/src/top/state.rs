@@ -144,7 +144,7 @@ impl State {
             scope,
             totals: Totals::default(),
             rows: Vec::new(),
-            sort: Column::Writes,
+            sort: Column::Problem,
             reversed: false,
             filter: String::new(),
             typing: false,
@@ -414,7 +414,7 @@ pub(crate) mod tests {
 
     #[test]
     fn keys_sort_by_a_column_and_reverse() {
-        check("", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("", &["ledger", "checkout", "queue", "cart", "nobody"]);
         check("N", &["ledger", "queue", "cart", "checkout", "nobody"]);
         check("NN", &["nobody", "checkout", "cart", "queue", "ledger"]);
         check("NNN", &["ledger", "queue", "cart", "checkout", "nobody"]);
@@ -423,26 +423,28 @@ pub(crate) mod tests {
         check("S", &["ledger", "queue", "cart", "checkout", "nobody"]);
         check("D", &["cart", "ledger", "queue", "checkout", "nobody"]);
         check("L", &["cart", "ledger", "queue", "checkout", "nobody"]);
-        check("P", &["ledger", "checkout", "queue", "cart", "nobody"]);
-        check("X", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("W", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("P", &["nobody", "cart", "queue", "checkout", "ledger"]);
+        check("WP", &["ledger", "checkout", "queue", "cart", "nobody"]);
+        check("X", &["ledger", "checkout", "queue", "cart", "nobody"]);
     }
 
     #[test]
     fn a_filter_is_typed_kept_and_cleared() {
         check("/CH", &["checkout"]);
-        check("/shop/c\n", &["cart", "checkout"]);
-        check("/shop/c\u{8}\u{8}\n", &["cart", "checkout", "nobody"]);
+        check("/shop/c\n", &["checkout", "cart"]);
+        check("/shop/c\u{8}\u{8}\n", &["checkout", "cart", "nobody"]);
         check("/!shop\n", &["ledger", "queue"]);
-        check("/none\u{1b}", &["cart", "ledger", "queue", "checkout", "nobody"]);
-        check("/none\n\u{1b}", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("/none\u{1b}", &["ledger", "checkout", "queue", "cart", "nobody"]);
+        check("/none\n\u{1b}", &["ledger", "checkout", "queue", "cart", "nobody"]);
         // While the user types the filter, letters are no commands.
         check("/q", &["queue"]);
     }
 
     #[test]
     fn one_namespace_is_that_of_the_selected_service() {
-        check("jn", &["ledger", "queue"]);
-        check("jn0", &["cart", "ledger", "queue", "checkout", "nobody"]);
+        check("jn", &["checkout", "cart", "nobody"]);
+        check("jn0", &["ledger", "checkout", "queue", "cart", "nobody"]);
     }
 
     #[test]
@@ -477,7 +479,7 @@ pub(crate) mod tests {
     #[test]
     fn enter_explains_and_the_text_scrolls() {
         let mut state = state();
-        assert_eq!(state.press(Key::Enter), Action::Explain(ObjectKey::new("shop", "cart")));
+        assert_eq!(state.press(Key::Enter), Action::Explain(ObjectKey::new("pay", "ledger")));
         let document = kube_endpoint_explain::leftovers::Cleanup::default().text(Layout::NARROW);
         state.show("shop/cart".to_owned(), document);
         press(&mut state, "jjj");

@@ -14,13 +14,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Sparkline, Table, Wrap};
 
+use super::columns::Columns;
 use super::state::{Column, Overlay, State};
 
 /// The maximum number of characters of a name or a message: no terminal is wider.
 const LONGEST_TEXT: usize = 1000;
-
-/// Narrower terminals show fewer columns.
-const WIDE: u16 = 100;
 
 /// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, colors: Colors) {
@@ -68,12 +66,12 @@ fn line_of<'l>(line: &'l TextLine, colors: Colors) -> Line<'l> {
 }
 
 /// Escapes a text of a cluster, a kubeconfig or an error for a terminal.
-fn shown(text: &str) -> Cow<'_, str> {
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
     harmless(text, LONGEST_TEXT)
 }
 
 /// Formats milliseconds with at most six characters.
-fn delay(millis: Option<u64>) -> String {
+pub(super) fn delay(millis: Option<u64>) -> String {
     match millis {
         None => "-".to_owned(),
         Some(millis @ 0..1_000) => format!("{millis}ms"),
@@ -136,7 +134,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
         frame.render_widget(Paragraph::new(text), inner);
         return;
     }
-    let is_wide = area.width >= WIDE;
+    let columns = Columns::fitting(state, usize::from(inner.width));
     let height = usize::from(inner.height.saturating_sub(1)).max(1);
     let selected = state.selected().unwrap_or_default();
     // The selection is in the middle, except near the ends of the list.
@@ -148,70 +146,11 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, 
         if from + at == selected {
             style = style.add_modifier(Modifier::REVERSED);
         }
-        let problem = state.problems.text(&row.service);
-        ratatui::widgets::Row::new(cells(row, problem, is_wide, now).into_iter().map(Cell::from)).style(style)
+        ratatui::widgets::Row::new(columns.cells(state, row, now).map(Cell::from)).style(style)
     });
-    let longest = shown().map(|row| row.service.namespace.len()).max().unwrap_or_default().max(9);
-    let namespace = Constraint::Length(u16::try_from(longest).unwrap_or(u16::MAX).min(20));
-    let mut widths = vec![namespace, Constraint::Min(10)];
-    widths.extend([9, 9, 7, 6, 7].map(Constraint::Length));
-    if is_wide {
-        widths.push(Constraint::Length(7));
-    }
-    widths.push(Constraint::Length(7));
-    if is_wide {
-        widths.push(Constraint::Length(8));
-    }
-    let header = ratatui::widgets::Row::new(headings(state, is_wide)).style(style(Emphasis::Strong, colors));
+    let header = ratatui::widgets::Row::new(columns.headings(state)).style(style(Emphasis::Strong, colors));
+    let widths = columns.widths().map(Constraint::Length);
     frame.render_widget(Table::new(rows, widths).header(header).column_spacing(1), inner);
-}
-
-/// Returns the headings. An arrow marks the column that sorts the rows.
-fn headings(state: &State, is_wide: bool) -> Vec<String> {
-    let mut all = vec![
-        ("NAMESPACE", None),
-        ("SERVICE", Some(Column::Name)),
-        ("PROBLEM", Some(Column::Problem)),
-        ("READY", Some(Column::Ready)),
-        ("SLICES", Some(Column::Slices)),
-        ("FULL", Some(Column::Full)),
-        ("W/MIN", Some(Column::Writes)),
-    ];
-    if is_wide {
-        all.push(("W/15M", None));
-    }
-    all.push(("DELAY", Some(Column::Delay)));
-    if is_wide {
-        all.push(("WRITTEN", Some(Column::Written)));
-    }
-    let arrow = if state.reversed { "↑" } else { "↓" };
-    let mark = |(text, column): (&str, Option<Column>)| match column {
-        Some(column) if column == state.sort => format!("{text}{arrow}"),
-        _ => text.to_owned(),
-    };
-    all.into_iter().map(mark).collect()
-}
-
-fn cells(row: &Row, problem: String, is_wide: bool, now: Timestamp) -> Vec<String> {
-    let percent = |percent: Option<usize>| percent.map_or_else(|| "-".to_owned(), |it| format!("{it}%"));
-    let mut cells = vec![
-        shown(&row.service.namespace).into_owned(),
-        shown(&row.service.name).into_owned(),
-        problem,
-        format!("{}/{}", row.ready, row.endpoints),
-        row.slices.to_string(),
-        percent(row.fill_percent),
-        row.writes_last_minute.to_string(),
-    ];
-    if is_wide {
-        cells.push(row.writes.to_string());
-    }
-    cells.push(delay(row.delay_millis));
-    if is_wide {
-        let ago = row.last_write.map(|time| age::seconds(age::since(time, now)));
-        cells.push(ago.unwrap_or_else(|| "-".to_owned()));
-    }
-    cells
 }
 
 fn emphasis(row: &Row, problem: Option<Severity>) -> Emphasis {

@@ -1,8 +1,8 @@
 //! Tests that the examples of docs/kubectl-plugin.md and README.md equal the output of the plugin.
 //!
-//! Each console block runs against the recorded namespace, or against the cluster that the comment
-//! before it names. `…` on a line of its own stands for any lines, and `$ echo $?` asks for the
-//! exit code.
+//! Each console block runs as on a terminal of 80 columns, against the recorded namespace, or
+//! against the cluster that the comment before it names. `…` on a line of its own stands for any
+//! lines, and `$ echo $?` asks for the exit code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -97,10 +97,7 @@ async fn each_example_prints_what_the_pages_show() {
                 continue;
             }
             let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
-            command
-                .args(arguments.split(' '))
-                .env("KUBECONFIG", shop.kubeconfig.path())
-                .env_remove("COLUMNS");
+            command.args(arguments.split(' ')).env("KUBECONFIG", shop.kubeconfig.path()).env("COLUMNS", "80");
             command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).stdin(Stdio::null());
             let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
             code = output.status.code();

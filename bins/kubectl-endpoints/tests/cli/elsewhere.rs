@@ -1,5 +1,5 @@
-//! Tests what `explain` reads from other namespaces than the one that the user asks about: only if
-//! a finding needs it, and without a complaint if the user may not.
+//! Tests what `explain` reads of what the user may have meant: similar names, and other namespaces.
+//! It does so only if a finding needs it, and without a complaint if the user may not.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use serde_json::{Value, json};
@@ -82,6 +82,10 @@ async fn a_name_that_other_namespaces_have_is_told_with_them() {
         ("test", "web"),
         ("nope", "db"),
         ("shop", "pod/web-1"),
+        ("shop", "wbe"),
+        ("pay", "web-admin"),
+        ("shop", "pod/othre"),
+        ("shop", "pod/other-7dfbff9db-gnqg8"),
         ("shop", "none"),
         ("shop", "no/such"),
     ] {
@@ -92,6 +96,22 @@ async fn a_name_that_other_namespaces_have_is_told_with_them() {
     insta::assert_snapshot!(text);
     let output = restricted().await.run(&["explain", "db"]).await;
     assert_eq!(stderr(&output), "error: there is no Service shop/db\n");
+}
+
+/// One page of the namespace is read, and who may not list it gets the error alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn similar_names_take_one_request() {
+    let shop = shop().await;
+    shop.server.clear_request_log();
+    let output = shop.run(&["explain", "wbe"]).await;
+    assert_eq!(stderr(&output), "error: there is no Service shop/wbe; a similar name in shop is web\n");
+    let requests: Vec<String> =
+        shop.requests().into_iter().filter(|line| line.contains("/services")).collect();
+    insta::assert_snapshot!(requests.join("\n"));
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let shop = Shop::with(objects(), vec![FaultRule::on(refuse, "list", "services")]).await;
+    let output = shop.run(&["explain", "wbe"]).await;
+    assert_eq!((output.status.code(), &*stderr(&output)), (Some(2), "error: there is no Service shop/wbe\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

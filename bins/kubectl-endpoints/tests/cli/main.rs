@@ -260,10 +260,6 @@ async fn a_verdict_that_cannot_be_given_is_not_made_up() {
     Pods and EndpointSlices could not be read, so whether the Service receives
     traffic is not known.
 
-    Service
-      EP001  Pods and EndpointSlices could not be read, so whether the Service
-             receives traffic is not known.
-
     What to do
       1. EP001  Ask for the permission to get and list pods and endpointslices, and
                 explain the Service again; you have it if these say yes.

@@ -2,6 +2,7 @@
 
 mod keys;
 mod no_pods;
+mod names;
 mod roles;
 mod typo;
 
@@ -15,6 +16,7 @@ use serde::Serialize;
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
 pub use no_pods::NoPods;
 pub(crate) use no_pods::ROLLOUTS_HASH;
+pub use names::nearest_names;
 pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.

@@ -58,7 +58,8 @@ pub enum Colors {
 pub struct Layout {
     /// True if tables show all columns.
     pub wide: bool,
-    /// The maximum width of sentences, in characters. Tables may be wider.
+    /// The maximum width of sentences, in characters. Tables may be wider, except that of lint,
+    /// which only a wide layout does not wrap.
     pub columns: usize,
 }
 
@@ -189,7 +190,7 @@ pub(crate) fn width(text: &str) -> usize {
 
 /// Breaks a text between words into lines of at most `columns` characters. A longer word has its
 /// own line.
-fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -1,10 +1,10 @@
-//! Prints an explanation: the verdict first, then the evidence for it, and the advice at the end.
+//! Prints an explanation: the verdict first, then what to do, and below it the evidence.
 
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::Timestamp;
 
-use super::document::{Document, Emphasis, Layout, plain, span};
+use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
 use crate::answers::explain::PodServices;
 use crate::answers::explanation::{Explanation, Status};
@@ -20,8 +20,11 @@ use crate::models::hint::HintReason;
 /// The maximum number of pods for each reason, unless the layout is wide.
 const PODS: usize = 8;
 
-/// The maximum number of listed faults, and of listed groups of nearly matching pods.
-const FAULTS: usize = 20;
+/// The maximum number of items of another list, such as the advice, unless the layout is wide.
+const ITEMS: usize = 20;
+
+/// The columns before the text about a code: a number, and the code.
+const INDENT: usize = 12;
 
 impl Status {
     fn word(self) -> &'static str {
@@ -67,15 +70,52 @@ impl Explanation {
         }
         document.line(first);
         document.sentence(Vec::new(), &sentence(&verdict.message), Emphasis::None, layout.columns);
+        self.add_to_do(&mut document, layout);
         self.add_selector(&mut document, layout);
-        self.add_faults(&mut document, layout);
         self.add_pods(&mut document, layout, now);
         self.add_near(&mut document, layout);
         self.add_not_selected(&mut document, layout);
         self.add_outputs(&mut document, layout, now);
         self.add_events(&mut document, layout, now);
-        self.add_to_do(&mut document, layout);
         document
+    }
+
+    /// Adds the advice, each below its finding. A reader knows that of the verdict already.
+    fn add_to_do(&self, document: &mut Document, layout: Layout) {
+        document.heading("What to do");
+        if self.to_do.is_empty() {
+            document.line([plain("  Nothing.")]);
+        }
+        let (code, message) = (self.verdict.code, &self.verdict.message);
+        let known = self.to_do.iter().position(|it| it.code == code && message.ends_with(&it.message));
+        for (at, advice) in self.to_do.iter().take(ITEMS).enumerate() {
+            let mut lead = numbered(Some(at), advice.code, advice.severity.emphasis());
+            if known != Some(at) {
+                let finding = match advice.pods {
+                    0 => sentence(&advice.message),
+                    pods => sentence(&format!("{}: {}", number(pods, "pod"), advice.message)),
+                };
+                document.sentence(lead, &finding, Emphasis::None, layout.columns);
+                lead = vec![plain(" ".repeat(INDENT))];
+            }
+            match self.to_do.iter().take(at).position(|earlier| earlier.remedy == advice.remedy) {
+                Some(earlier) => {
+                    document.sentence(
+                        lead,
+                        &format!("As for {}.", earlier + 1),
+                        Emphasis::None,
+                        layout.columns,
+                    );
+                }
+                None => document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns),
+            }
+        }
+        more(document, self.to_do.len(), ITEMS, "things to do");
+    }
+
+    /// Returns true if the verdict or the advice contains a text.
+    fn is_told(&self, text: &str) -> bool {
+        self.to_do.iter().take(ITEMS).any(|advice| advice.message.contains(text))
     }
 
     /// Says which EndpointSelector selects the pods. Faults tell about one that does not.
@@ -83,77 +123,77 @@ impl Explanation {
         let Some(by) = self.selected_by.as_ref().filter(|by| !by.requirements.is_empty()) else { return };
         let selector = by.requirements.join(", ");
         let selected = format!("Selected by EndpointSelector {}: {selector}.", by.endpoint_selector);
+        document.blank();
         document.sentence(Vec::new(), &selected, Emphasis::None, layout.columns);
-        if let Some(leads) = &by.leads {
-            document.sentence(Vec::new(), &sentence(&leads.to_string()), Emphasis::None, layout.columns);
+        if let Some(leads) = by.leads.as_ref().map(ToString::to_string).filter(|leads| !self.is_told(leads)) {
+            document.sentence(Vec::new(), &sentence(&leads), Emphasis::None, layout.columns);
         }
         let others = "Use pods in kubectl port-forward, logs and exec: svc/NAME needs a selector.";
         document.sentence(Vec::new(), others, Emphasis::Dim, layout.columns);
-    }
-
-    fn add_faults(&self, document: &mut Document, layout: Layout) {
-        if self.faults.is_empty() {
-            return;
-        }
-        document.heading("Service");
-        for fault in self.faults.iter().take(FAULTS) {
-            let code = span(fault.code().id(), fault.severity().emphasis());
-            document.sentence(
-                vec![plain("  "), code, plain("  ")],
-                &sentence(&fault.to_string()),
-                Emphasis::None,
-                layout.columns,
-            );
-        }
-        more(document, self.faults.len(), FAULTS, "faults");
     }
 
     fn add_pods(&self, document: &mut Document, layout: Layout, now: Timestamp) {
         if self.pods.is_empty() {
             return;
         }
-        let mut groups: BTreeMap<(std::cmp::Reverse<Severity>, Code, String), Vec<&PodExplanation>> =
-            BTreeMap::new();
-        for pod in &self.pods {
-            let group = pod.reason.as_ref().map(PodReason::group).unwrap_or_default();
-            groups.entry((std::cmp::Reverse(pod.severity()), pod.code(), group)).or_default().push(pod);
-        }
         document.heading(format!("Pods ({})", self.pods.len()));
-        let listed = if layout.wide { groups.len() } else { FAULTS };
-        let all = groups.len();
-        for ((severity, code, _), pods) in groups.into_iter().take(listed) {
-            let is_published = code == Code::Published;
-            let emphasis = if is_published { Emphasis::Good } else { severity.0.emphasis() };
-            let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
+        let groups = self.pod_groups();
+        let listed = if layout.wide { groups.len() } else { ITEMS };
+        for PodGroup { advice, code, severity, message, pods } in groups.iter().take(listed) {
             let count = number(pods.len(), "pod");
             let is_known = self.pods_by_publication.receiving.is_some();
-            let (code, emphasis, text) = match (is_published, is_known) {
-                (true, true) => (code, emphasis, format!("{count} published.")),
-                (true, false) => {
+            let (code, emphasis, text) = match (*code, advice) {
+                (Code::Published, _) if is_known => (*code, Emphasis::Good, format!("{count} published.")),
+                (Code::Published, _) => {
                     (Code::NotKnown, Emphasis::Warning, format!("{count} should receive traffic."))
                 }
-                (false, _) => (code, emphasis, format!("{count}: {together}.")),
+                (_, Some(_)) => (*code, severity.emphasis(), format!("{count}.")),
+                (_, None) => (*code, severity.emphasis(), format!("{count}: {message}.")),
             };
-            let code = span(code.id(), emphasis);
-            document.sentence(vec![plain("  "), code, plain("  ")], &text, Emphasis::None, layout.columns);
+            document.sentence(numbered(*advice, code, emphasis), &text, Emphasis::None, layout.columns);
             let shown = if layout.wide { pods.len() } else { PODS };
-            let mut table = Table::new(9, headings(layout));
+            let mut table = Table::new(INDENT, headings(layout));
             pods.iter().take(shown).for_each(|pod| table.row(cells(pod, layout, now)));
             table.add_to(document);
             more(document, pods.len(), shown, "pods; -o wide lists them");
         }
-        more(document, all, listed, "reasons; -o wide lists them");
+        more(document, groups.len(), listed, "reasons; -o wide lists them");
+    }
+
+    /// Returns the pods by reason: first those that the advice is about, in its order, then the
+    /// others, the worst first.
+    fn pod_groups(&self) -> Vec<PodGroup<'_>> {
+        let mut by_reason: BTreeMap<(Code, String), Vec<&PodExplanation>> = BTreeMap::new();
+        for pod in &self.pods {
+            let group = pod.reason.as_ref().map(PodReason::group).unwrap_or_default();
+            by_reason.entry((pod.code(), group)).or_default().push(pod);
+        }
+        let groups = by_reason.into_iter().map(|((code, _), pods)| {
+            let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
+            let message = together.to_string();
+            let listed = &mut self.to_do.iter().take(ITEMS);
+            let advice = listed.position(|it| it.code == code && it.message.contains(&message));
+            let severity = pods.iter().map(|pod| pod.severity()).max().unwrap_or(Severity::Info);
+            PodGroup { advice, code, severity, message, pods }
+        });
+        let mut groups: Vec<PodGroup<'_>> = groups.collect();
+        groups.sort_by_key(|group| {
+            (group.advice.unwrap_or(usize::MAX), std::cmp::Reverse(group.severity), group.code)
+        });
+        groups
     }
 
     fn add_near(&self, document: &mut Document, layout: Layout) {
-        if self.nearly_matching.is_empty() {
+        let listed = self.nearly_matching.iter().take(ITEMS).map(|near| (near.count, near.to_string()));
+        let (told, others): (Vec<_>, Vec<_>) = listed.partition(|(_, text)| self.is_told(text));
+        let shown: usize = told.iter().chain(&others).map(|(count, _)| count).sum();
+        if others.is_empty() && shown == self.nearly_matching_pods {
             return;
         }
         document.heading("Pods that differ from the selector in one label");
-        for near in self.nearly_matching.iter().take(FAULTS) {
-            document.sentence(vec![plain("  ")], &near.to_string(), Emphasis::None, layout.columns);
+        for (_, text) in &others {
+            document.sentence(vec![plain("  ")], text, Emphasis::None, layout.columns);
         }
-        let shown = self.nearly_matching.iter().take(FAULTS).map(|near| near.count).sum();
         more(document, self.nearly_matching_pods, shown, "pods");
     }
 
@@ -164,10 +204,10 @@ impl Explanation {
             return;
         }
         document.heading("Pods that do not meet one requirement");
-        for group in groups.iter().take(FAULTS) {
+        for group in groups.iter().take(ITEMS) {
             document.sentence(vec![plain("  ")], &group.to_string(), Emphasis::None, layout.columns);
         }
-        more(document, groups.len(), FAULTS, "groups");
+        more(document, groups.len(), ITEMS, "groups");
     }
 
     fn add_outputs(&self, document: &mut Document, layout: Layout, now: Timestamp) {
@@ -175,7 +215,7 @@ impl Explanation {
             document.heading(format!("EndpointSlices ({})", self.slices.len()));
             let all = &["NAME", "TYPE", "PORTS", "ENDPOINTS", "READY", "WRITTEN", "BY", "MANAGER"];
             let mut table = Table::new(2, if layout.wide { all } else { &all[..6] });
-            let shown = if layout.wide { self.slices.len() } else { FAULTS };
+            let shown = if layout.wide { self.slices.len() } else { ITEMS };
             for slice in self.slices.iter().take(shown) {
                 let of = slice.capacity.map(|capacity| format!(" of {capacity}")).unwrap_or_default();
                 let ready = if slice.ready == 0 { Emphasis::Warning } else { Emphasis::None };
@@ -239,20 +279,6 @@ impl Explanation {
                 layout.columns,
             );
         }
-    }
-
-    fn add_to_do(&self, document: &mut Document, layout: Layout) {
-        document.heading("What to do");
-        if self.to_do.is_empty() {
-            document.line([plain("  Nothing.")]);
-        }
-        for (at, advice) in self.to_do.iter().take(FAULTS).enumerate() {
-            let emphasis = advice.severity.emphasis();
-            let code = span(advice.code.id(), emphasis);
-            let lead = vec![plain(format!("{:>3}. ", at + 1)), code, plain("  ")];
-            document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns);
-        }
-        more(document, self.to_do.len(), FAULTS, "things to do");
     }
 }
 
@@ -350,6 +376,22 @@ impl PodServices {
     }
 }
 
+/// Pods that are, or are not, published for one reason.
+struct PodGroup<'p> {
+    /// The position of the advice for them, if there is one.
+    advice: Option<usize>,
+    code: Code,
+    severity: Severity,
+    message: String,
+    pods: Vec<&'p PodExplanation>,
+}
+
+/// Returns the first spans of the text about a code, with the number of its advice.
+fn numbered(advice: Option<usize>, code: Code, emphasis: Emphasis) -> Line {
+    let number = advice.map(|at| format!("{}.", at + 1)).unwrap_or_default();
+    vec![plain(format!("{number:>4} ")), span(code.id(), emphasis), plain("  ")]
+}
+
 fn headings(layout: Layout) -> &'static [&'static str] {
     if layout.wide {
         &["NAME", "ADDRESS", "NODE", "SINCE", "SLICE", "ZONE", "HINT", "BECAUSE"]
@@ -405,7 +447,7 @@ fn written(write: Option<&LastWrite>, now: Timestamp) -> String {
 /// Adds a line with the number of items that the list leaves out.
 fn more(document: &mut Document, all: usize, shown: usize, what: &str) {
     if all > shown {
-        document.line([span(format!("         and {} more {what}", all - shown), Emphasis::Dim)]);
+        document.line([span(format!("{:INDENT$}and {} more {what}", "", all - shown), Emphasis::Dim)]);
     }
 }
 

@@ -10,11 +10,15 @@ use crate::findings::code::Severity;
 use crate::models::leftovers::{Cleanup, Outcome};
 
 impl LintReport {
-    /// Returns a table of the problems, and their numbers. A wide table has the remedies, too.
+    /// Returns a table of the problems, and their numbers. A wide table has the remedies, too, and
+    /// is not wrapped.
     pub fn text(&self, layout: Layout) -> Document {
         let mut document = Document::default();
         let all = &["SEVERITY", "CODE", "OBJECT", "PROBLEM", "REMEDY"];
-        let mut table = Table::new(0, if layout.wide { all } else { &all[..4] });
+        let mut table = match layout.wide {
+            true => Table::new(0, all),
+            false => Table::new(0, &all[..4]).wrapped(layout.columns),
+        };
         for lint in &self.problems {
             let object = match lint.kind {
                 "Service" => lint.object.to_string(),
