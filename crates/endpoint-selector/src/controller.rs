@@ -12,6 +12,7 @@ mod rehearsal;
 mod state;
 mod status;
 mod sync;
+mod times;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -109,10 +110,8 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
 fn reads_condition(cluster: &Cluster, service: &ObjectKey, is_one: impl Fn(&str) -> bool) -> bool {
     let selector = cluster.service(service).and_then(|service| selector_of(&service));
     let selector = selector.and_then(|selector| cluster.endpoint_selector(&selector));
-    selector.is_some_and(|selector| match &selector.readiness {
-        Some(Readiness::Condition { kind, .. }) => is_one(kind),
-        _ => false,
-    })
+    let readiness = selector.as_ref().and_then(|selector| selector.readiness.as_ref());
+    matches!(readiness, Some(Readiness::Condition { kind, .. }) if is_one(kind))
 }
 
 impl SelectorReconciler {

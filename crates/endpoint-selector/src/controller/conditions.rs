@@ -108,51 +108,39 @@ impl HolderFinding {
     }
 }
 
-/// The condition that the status is to have.
-pub(super) struct Accepted {
-    pub(super) is_true: bool,
-    reason: &'static str,
-    message: String,
-}
-
-impl Accepted {
-    /// Returns the condition of a selector. `found` is what syncs of this process have found out.
-    pub(super) fn of(selector: &EndpointSelector, found: Option<HolderFinding>) -> Self {
-        let accepted = |reason, message| Self { is_true: true, reason, message };
-        let refused = |reason, message| Self { is_true: false, reason, message };
-        if let Err(error) = &selector.selector {
-            // A key of a label may have any length.
-            return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
-        }
-        if !selector.names_lease() {
-            return accepted("Accepted", String::new());
-        }
-        let before = condition_of(selector, ACCEPTED).filter(|_| is_observed(selector));
+/// Returns the condition that says if a selector is used. `found` is what syncs of this process have
+/// found out.
+pub(super) fn accepted(selector: &EndpointSelector, found: Option<HolderFinding>) -> Wanted {
+    let accepted = |reason, message| Wanted::new(ACCEPTED, true, reason, message);
+    let refused = |reason, message| Wanted::new(ACCEPTED, false, reason, message);
+    if let Err(error) = &selector.selector {
+        // A key of a label may have any length.
+        return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
+    }
+    if !selector.names_lease() {
+        return accepted(ACCEPTED, String::new());
+    }
+    let before = condition_of(selector, ACCEPTED).filter(|_| is_observed(selector));
+    let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
+    let Some(found) = found else {
         // A process before this one has found it out.
-        let Some(found) = found else {
-            let before = before.filter(|before| [RECOGNISED, NOT_RECOGNISED].contains(&&*before.reason));
-            return before.map_or(accepted("Accepted", String::new()), |before| Self {
-                is_true: *before.reason == *RECOGNISED,
-                reason: if *before.reason == *RECOGNISED { RECOGNISED } else { NOT_RECOGNISED },
-                message: before.message.to_string(),
-            });
-        };
-        let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
-        match &found.holder {
-            Some(Holder::Recognised { .. }) => accepted(RECOGNISED, found.note()),
-            // Nobody knows if this holder lives.
-            Some(Holder::NotRecognised { .. }) if was(RECOGNISED) && !found.is_proven => {
-                accepted(RECOGNISED, found.note())
-            }
-            Some(Holder::NotRecognised { identity, names_several }) => {
-                refused(NOT_RECOGNISED, found.refusal(identity, *names_several))
-            }
-            Some(Holder::Absent) | None if was(RECOGNISED) => accepted(RECOGNISED, found.note()),
-            None if was(NOT_RECOGNISED) => {
-                refused(NOT_RECOGNISED, before.map(|before| before.message.to_string()).unwrap_or_default())
-            }
-            Some(Holder::Absent) | None => accepted("Accepted", found.note()),
+        let kept = Wanted::kept(ACCEPTED, selector).filter(|_| was(RECOGNISED) || was(NOT_RECOGNISED));
+        return kept.unwrap_or_else(|| accepted(ACCEPTED, String::new()));
+    };
+    match &found.holder {
+        Some(Holder::Recognised { .. }) => accepted(RECOGNISED, found.note()),
+        // Nobody knows if this holder lives.
+        Some(Holder::NotRecognised { .. }) if was(RECOGNISED) && !found.is_proven => {
+            accepted(RECOGNISED, found.note())
         }
+        Some(Holder::NotRecognised { identity, names_several }) => {
+            refused(NOT_RECOGNISED, found.refusal(identity, *names_several))
+        }
+        Some(Holder::Absent) | None if was(RECOGNISED) => accepted(RECOGNISED, found.note()),
+        None if was(NOT_RECOGNISED) => {
+            refused(NOT_RECOGNISED, before.map(|before| before.message.to_string()).unwrap_or_default())
+        }
+        Some(Holder::Absent) | None => accepted(ACCEPTED, found.note()),
     }
 }
 
@@ -180,6 +168,10 @@ impl Wanted {
         Self { kind, status: status.into(), reason: reason.into(), message }
     }
 
+    pub(super) fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
     /// Returns a condition of the status as it is.
     fn kept(kind: &'static str, selector: &EndpointSelector) -> Option<Self> {
         condition_of(selector, kind).map(|condition| Self {
@@ -188,12 +180,6 @@ impl Wanted {
             reason: condition.reason.to_string(),
             message: condition.message.to_string(),
         })
-    }
-}
-
-impl From<Accepted> for Wanted {
-    fn from(Accepted { is_true, reason, message }: Accepted) -> Self {
-        Self::new(ACCEPTED, is_true, reason, message)
     }
 }
 
@@ -310,7 +296,7 @@ mod tests {
 
     /// The patch of a selector about whose Lease nothing is known.
     fn patched(selector: &EndpointSelector, services: i64, now: Timestamp) -> Option<Value> {
-        status_patch(selector, services, &[Accepted::of(selector, None).into()], now)
+        status_patch(selector, services, &[accepted(selector, None)], now)
     }
 
     fn time(text: &str) -> Timestamp {
@@ -345,7 +331,7 @@ mod tests {
             let selector = selector(valid(), status);
             let rehearsed = super::rehearsed(&selector, rehearsed);
             let wanted: Vec<Wanted> =
-                [Some(Accepted::of(&selector, None).into()), rehearsed].into_iter().flatten().collect();
+                [Some(accepted(&selector, None)), rehearsed].into_iter().flatten().collect();
             status_patch(&selector, 0, &wanted, time(second)).map(|patch| patch["status"].clone())
         };
         let refused = || {
@@ -395,13 +381,13 @@ mod tests {
         let pod = Arc::new(Pod::default());
         let recognised = || finding(Holder::of("a_6bb9", Named::Pod(&pod)), true);
         let reason = |status: &Value, found: Option<HolderFinding>| {
-            Accepted::of(&selector(spec(), status.clone()), found).reason
+            accepted(&selector(spec(), status.clone()), found).reason
         };
         assert_eq!(reason(&Value::Null, None), "Accepted");
         let refused = {
             let selector = selector(spec(), Value::Null);
-            let accepted = Accepted::of(&selector, Some(unknown(true)));
-            status_patch(&selector, 1, &[accepted.into()], now).unwrap()["status"].clone()
+            let accepted = super::accepted(&selector, Some(unknown(true)));
+            status_patch(&selector, 1, &[accepted], now).unwrap()["status"].clone()
         };
         insta::assert_json_snapshot!(refused);
         // After a restart, until a sync has seen the holder.
@@ -418,7 +404,7 @@ mod tests {
         known["observedGeneration"] = json!(1);
         assert_eq!(reason(&known, Some(unknown(false))), "HolderNotRecognised");
         let several = finding(Holder::of("a_b", Named::Several), true);
-        let several = Accepted::of(&selector(spec(), Value::Null), Some(several));
+        let several = accepted(&selector(spec(), Value::Null), Some(several));
         assert!(several.message.contains("names several of the selected pods"), "{}", several.message);
     }
 
@@ -451,7 +437,7 @@ mod tests {
             beyond_limit: Some(Duration::from_secs(100_000)),
             ..Default::default()
         });
-        let message = |found: &HolderFinding| Accepted::of(&selector, Some(found.clone())).message;
+        let message = |found: &HolderFinding| accepted(&selector, Some(found.clone())).message;
         insta::assert_snapshot!(message(&waiting));
         // Another Service of the selector, which has no endpoints to keep.
         assert_eq!(
@@ -491,7 +477,7 @@ mod tests {
         let message = "Service api: no endpoint is ready (and 1 more Service has a problem)".to_owned();
         assert_eq!(both, Some(Wanted::new(PUBLISHED, false, "TakeOverHeld", message)));
         // A condition of the previous process stays until this one has judged the Services.
-        let wanted = [Accepted::of(&selector, None).into(), both.unwrap()];
+        let wanted = [accepted(&selector, None), both.unwrap()];
         let patch = status_patch(&selector, 1, &wanted, time("2026-01-02T03:04:05Z")).unwrap();
         let again = self::selector(valid(), patch["status"].clone());
         let [_, before] = wanted;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::conditions::{Accepted, HolderFinding, Wanted, published, rehearsed, status_patch};
+use super::conditions::{HolderFinding, Wanted, accepted, published, rehearsed, status_patch};
 use super::{Cx, SelectorReconciler};
 
 /// The delays between attempts to write the statuses that could not be written.
@@ -127,8 +127,8 @@ impl SelectorReconciler {
         if !runtime.cluster().covers(Self::kinds(), &key.namespace) {
             return None;
         }
-        let accepted = Accepted::of(&selector, self.statuses.holder(&selector));
-        self.metrics.selector(key, !accepted.is_true);
+        let accepted = accepted(&selector, self.statuses.holder(&selector));
+        self.metrics.selector(key, !accepted.is_true());
         let mut services = runtime.cluster().services_of_selector(key);
         let count = services.len() as i64;
         // Other processes sync the others.
@@ -138,8 +138,7 @@ impl SelectorReconciler {
             services => published(&selector, self.problems_of(runtime, key, services)),
         };
         let rehearsed = rehearsed(&selector, self.rehearsals.of(key));
-        let wanted: Vec<Wanted> =
-            [Some(accepted.into()), published, rehearsed].into_iter().flatten().collect();
+        let wanted: Vec<Wanted> = [Some(accepted), published, rehearsed].into_iter().flatten().collect();
         status_patch(&selector, count, &wanted, runtime.clock().now())
     }
 }

@@ -97,7 +97,12 @@ impl SelectorReconciler {
         if stays && has_others() && matches!(taken_over, Ok(Outcome::Done) | Err(_)) {
             cared = self.care(runtime, service, Whose::Others, &mut situations).await;
         }
-        if stays && [&published, &taken_over].into_iter().flat_map(|it| it.as_ref().err()).any(has_writes) {
+        if stays
+            && [&published, &taken_over]
+                .into_iter()
+                .flat_map(|it| it.as_ref().err())
+                .any(|error| !error.writes().is_empty())
+        {
             situations.add(Situation::TakingOver);
         }
         for failed in [&published, &taken_over, &cared].into_iter().filter_map(|it| it.as_ref().err()) {
@@ -344,8 +349,4 @@ impl SelectorReconciler {
     pub(super) fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
         runtime.cluster().pod(&ObjectKey { namespace: service.namespace.clone(), name: name.into() })
     }
-}
-
-fn has_writes(error: &SyncError) -> bool {
-    !error.writes().is_empty()
 }
