@@ -56,34 +56,20 @@ fn one_pod_flipped(criterion: &mut Criterion) {
             });
         });
         let mut service = PlannedService::new(size(pods));
-        group.bench_function(BenchmarkId::new("Endpoints, from the changed pod", pods), |bencher| {
-            bencher.iter_custom(|rounds| {
-                flips(&mut service, rounds, |service, pods, total| {
-                    let written = timed(total, || service.plan_endpoints(&pods));
-                    assert!(written.is_some());
-                    service.store_endpoints(written);
-                })
-            });
-        });
-        let mut service = PlannedService::new(size(pods));
-        group.bench_function(BenchmarkId::new("both, from event to bodies", pods), |bencher| {
+        group.bench_function(BenchmarkId::new("slices, from event to bodies", pods), |bencher| {
             bencher.iter_custom(|rounds| {
                 let mut total = Duration::ZERO;
                 for number in 0..rounds {
                     let flipped = service.flipped(usize::try_from(number * 37).unwrap_or_default() % 500);
-                    let (slices, endpoints) = timed(&mut total, || {
+                    let slices = timed(&mut total, || {
                         service.apply(flipped);
                         let pods = service.read_changed();
                         service.trigger_time(&pods);
-                        let (slices, endpoints) = (service.plan_slices(&pods), service.plan_endpoints(&pods));
-                        black_box((
-                            slices[0].to_protobuf(),
-                            endpoints.as_ref().map(ObjectToWrite::to_protobuf),
-                        ));
-                        (slices, endpoints)
+                        let slices = service.plan_slices(&pods);
+                        black_box(slices[0].to_protobuf());
+                        slices
                     });
                     service.store_slices(slices);
-                    service.store_endpoints(endpoints);
                 }
                 total
             });
@@ -103,11 +89,10 @@ fn one_pod_flipped(criterion: &mut Criterion) {
             });
         });
         let mut service = PlannedService::new(size(pods));
-        group.bench_function(BenchmarkId::new("Endpoints, from all pods", pods), |bencher| {
+        group.bench_function(BenchmarkId::new("Endpoints", pods), |bencher| {
             bencher.iter_custom(|rounds| {
                 flips(&mut service, rounds, |service, _, total| {
-                    let pods = service.read_all();
-                    let written = timed(total, || service.plan_endpoints(&pods));
+                    let written = timed(total, || service.plan_endpoints());
                     assert!(written.is_some());
                     service.store_endpoints(written);
                 })

@@ -48,9 +48,9 @@ const LAWS: [Law; 7] = [
         less_than_percent: 200,
     },
     Law {
-        grows: "planning one changed pod of a Service of 100,000 instead of 1,000 pods",
-        small: "flip, 1,000 pods: plan the ",
-        large: "flip, 100,000 pods: plan the ",
+        grows: "planning the slices after one changed pod of a Service of 100,000 instead of 1,000 pods",
+        small: "flip, 1,000 pods: plan the slices",
+        large: "flip, 100,000 pods: plan the slices",
         less_than_percent: 200,
     },
     Law {

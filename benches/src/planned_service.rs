@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::ReadyCondition;
-use kube_endpoint_core_model::protobuf::ObjectToWrite as _;
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, IpFamily, Node, ObjectKey, Pod, ResourceVersion, Service,
@@ -88,7 +87,6 @@ pub struct PlannedService {
     cursor: Option<PodCursor>,
     trigger_time: TriggerTime,
     slices_state: Option<slices::PlanState>,
-    endpoints_state: Option<endpoints::PlanState>,
     version: u64,
 }
 
@@ -159,26 +157,23 @@ impl PlannedService {
             cursor: None,
             trigger_time: TriggerTime::default(),
             slices_state: None,
-            endpoints_state: None,
             version: 1,
         }
     }
 
     /// As [`without_plans`](Self::without_plans), then plans the slices and the Endpoints, and
-    /// flips some pods, so that chunks keep their encodings.
+    /// flips some pods.
     pub fn new(size: Size) -> Self {
         let mut planned = Self::without_plans(size);
         planned.complete_slices();
-        planned.complete_endpoints();
+        let created = planned.plan_endpoints();
+        planned.store_endpoints(created);
         for number in [1, 2] {
             let flipped = planned.flipped(number);
             planned.apply(flipped);
             let changed = planned.read_changed();
-            let (slices, endpoints) = (planned.plan_slices(&changed), planned.plan_endpoints(&changed));
-            slices.iter().for_each(|slice| drop(slice.to_protobuf()));
-            endpoints.iter().for_each(|endpoints| drop(endpoints.to_protobuf()));
+            let slices = planned.plan_slices(&changed);
             planned.store_slices(slices);
-            planned.store_endpoints(endpoints);
         }
         planned
     }
@@ -196,21 +191,6 @@ impl PlannedService {
         self.store_slices(created);
         let updated = self.plan_slices(&all);
         assert!(updated.is_empty() && self.slices_state.is_some(), "the slices are complete");
-    }
-
-    /// Plans the Endpoints until there is nothing to write, and keeps the state.
-    pub fn complete_endpoints(&mut self) {
-        let all = self.read_all();
-        self.trigger_time(&all);
-        // A plan that creates leaves no state. This one is short, because the next one plans all
-        // pods.
-        let Pods::All(pods) = &all else { return };
-        let first = Pods::All(pods.iter().take(endpoints::plan::MAX_CAPACITY).cloned().collect());
-        let created = self.plan_endpoints(&first);
-        self.store_endpoints(created);
-        let updated = self.plan_endpoints(&all);
-        self.store_endpoints(updated);
-        assert!(self.endpoints_state.is_some(), "the Endpoints are complete");
     }
 
     /// Changes the readiness of a pod of the Service, and returns it as the next event of the watch
@@ -324,29 +304,12 @@ impl PlannedService {
         writes.flat_map(|writes| writes.create.into_iter().chain(writes.update)).collect()
     }
 
-    /// Reads the stored Endpoints and plans, as [`plan_slices`](Self::plan_slices). Returns the
-    /// Endpoints to write.
-    ///
-    /// # Panics
-    ///
-    /// If the state cannot plan the changed pods.
-    pub fn plan_endpoints(&mut self, pods: &Pods) -> Option<Endpoints> {
+    /// Reads the stored Endpoints and all pods, and plans. Returns the Endpoints to write.
+    pub fn plan_endpoints(&self) -> Option<Endpoints> {
         let existing = self.cluster.endpoints(&self.service.key);
-        let inputs = endpoints::PlanInputs::new(&self.service, &[]);
-        let (plan, state) = match pods {
-            Pods::All(pods) => endpoints::plan_and_keep(&inputs.with_pods(pods), existing.as_ref()),
-            Pods::Changed(pods) => {
-                let state = self.endpoints_state.take().expect("the last plan left a state");
-                let namespace = &self.service.key.namespace;
-                let pod = |name: &Text| {
-                    self.cluster.pod(&ObjectKey { namespace: namespace.clone(), name: name.clone() })
-                };
-                let planned = state.plan(&inputs, existing.as_ref(), pods, pod);
-                let (plan, state) = planned.expect("one address changes");
-                (plan, Some(state))
-            }
-        };
-        self.endpoints_state = state;
+        let pods = self.cluster.pods_of(&self.service.key);
+        let inputs = endpoints::PlanInputs::new(&self.service, &pods).with_existing(existing.as_deref());
+        let plan = endpoints::plan(&inputs);
         plan.writes.create.into_iter().chain(plan.writes.update).next()
     }
 

@@ -1,4 +1,4 @@
-//! One pod becomes unready: from the event of the watch to the bodies of the two writes.
+//! One pod becomes unready: from the event of the watch to the body of the write of the slice.
 
 use kube_endpoint_benches::planned_service::{PlannedService, Size};
 use kube_endpoint_core_model::protobuf::ObjectToWrite;
@@ -40,9 +40,6 @@ fn count(name: &str, size: Size, counter: &Counter) {
     let slices = counter.count(&count("plan the slices"), || service.plan_slices(&changed));
     let [slice] = &slices[..] else { panic!("one slice is written, not {}", slices.len()) };
     counter.count(&count("encode the slice"), || slice.to_protobuf());
-    let endpoints = counter.count(&count("plan the Endpoints"), || service.plan_endpoints(&changed));
-    let endpoints = endpoints.expect("the Endpoints are written");
-    counter.count(&count("encode the Endpoints"), || endpoints.to_protobuf());
     // The process ends soon, and dropping each object would take a tenth of its time.
-    std::mem::forget((service, changed, slices, endpoints));
+    std::mem::forget((service, changed, slices));
 }

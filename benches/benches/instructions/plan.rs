@@ -1,12 +1,13 @@
 //! Plans from all pods, after one of them became unready and after half of a rollout.
 
 use kube_endpoint_benches::planned_service::{PlannedService, Size};
+use kube_endpoint_core_model::protobuf::ObjectToWrite as _;
 
 use crate::callgrind::Counter;
 
 /// Services of three sizes.
 pub(crate) fn plan(counter: &Counter) {
-    for (pods, name) in [(100, "100 pods"), (2_000, "2,000 pods"), (5_000, "5,000 pods")] {
+    for (pods, name) in [(100, "100 pods"), (1_000, "1,000 pods"), (5_000, "5,000 pods")] {
         let mut service = PlannedService::new(Size { services: 1, pods, other_pods: 0 });
         let flipped = service.flipped(0);
         service.apply(flipped);
@@ -18,9 +19,10 @@ pub(crate) fn plan(counter: &Counter) {
         let slices =
             counter.count(&format!("from all pods, {name}: plan the slices"), || service.plan_slices(&all));
         assert_eq!(slices.len(), 1);
-        let endpoints = counter
-            .count(&format!("from all pods, {name}: plan the Endpoints"), || service.plan_endpoints(&all));
-        assert!(endpoints.is_some());
+        let endpoints =
+            counter.count(&format!("from all pods, {name}: plan the Endpoints"), || service.plan_endpoints());
+        let endpoints = endpoints.expect("the Endpoints are written");
+        counter.count(&format!("from all pods, {name}: encode the Endpoints"), || endpoints.to_protobuf());
         service.store_slices(slices);
         service.replace_half();
         let all = service.read_all();

@@ -41,6 +41,11 @@ use crate::{
 /// A plan from at least this many pods takes milliseconds.
 const MANY_PODS: usize = 1000;
 
+/// Runs work that goes over these pods.
+fn work_on<T>(pods: &[Arc<Pod>], work: impl FnOnce(&[Arc<Pod>]) -> T) -> T {
+    if pods.len() < MANY_PODS { work(pods) } else { long_work(|| work(pods)) }
+}
+
 /// The runtime of one controller, which its reconciler uses during a sync. The
 /// [crate](crate#example) has an example.
 pub struct Runtime<R: Reconciler> {
@@ -265,10 +270,21 @@ impl<R: Reconciler> Runtime<R> {
         }
         let (pods, cursor) = self.cluster().pods_and_cursor(key)?;
         let trigger_time = self.trigger_time(service, &pods, condition);
-        let make = || from_all(&pods, trigger_time, cursor.is_some());
-        let (plan, state) = if pods.len() < MANY_PODS { make() } else { long_work(make) };
+        let (plan, state) = work_on(&pods, |pods| from_all(pods, trigger_time, cursor.is_some()));
         let kept = cursor.zip(state).map(|(cursor, state)| KeptPlan { cursor, state: Box::new(state) });
         Some(Planned { plan, trigger_time, kept })
+    }
+
+    /// As [`Self::plan`], always from all pods. Returns the plan and the trigger time of its
+    /// writes.
+    pub fn plan_from_all<T>(
+        &self,
+        service: &Service,
+        plan: impl FnOnce(&[Arc<Pod>], Option<Timestamp>) -> T,
+    ) -> Option<(T, Option<Timestamp>)> {
+        let (pods, _) = self.cluster().pods_and_cursor(&service.key)?;
+        let trigger_time = self.trigger_time(service, &pods, None);
+        Some((work_on(&pods, |pods| plan(pods, trigger_time)), trigger_time))
     }
 
     /// As [`Self::trigger_time`], when only these pods have changed since the last call.

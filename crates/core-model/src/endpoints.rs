@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::address_list::AddressList;
 use crate::maker::Provenance;
 use crate::meta::{is_default, or_default};
 pub use crate::subsets::{Subsets, SubsetsSummary};
@@ -58,11 +57,11 @@ impl Endpoints {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSubset {
     /// Addresses that are ready.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "AddressList::is_empty")]
-    pub addresses: AddressList,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<EndpointAddress>,
     /// Addresses that are not ready.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "AddressList::is_empty")]
-    pub not_ready_addresses: AddressList,
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub not_ready_addresses: Vec<EndpointAddress>,
     /// The ports that each address serves.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<EndpointsPort>,
@@ -104,14 +103,15 @@ impl Intern for Endpoints {
         interner.text(&mut self.metadata.namespace);
         interner.map(&mut self.metadata.labels);
         for subset in self.subsets.listed_mut().into_iter().flatten() {
-            for list in [&mut subset.addresses, &mut subset.not_ready_addresses] {
-                list.for_each_mut(|address| {
-                    interner.optional(&mut address.node_name);
-                    if let Some(target) = &mut address.target_ref {
-                        interner.text(&mut target.kind);
-                        interner.text(&mut target.namespace);
-                    }
-                });
+            // A store holds the addresses for long, so they get no more memory than they need.
+            subset.addresses.shrink_to_fit();
+            subset.not_ready_addresses.shrink_to_fit();
+            for address in subset.addresses.iter_mut().chain(&mut subset.not_ready_addresses) {
+                interner.optional(&mut address.node_name);
+                if let Some(target) = &mut address.target_ref {
+                    interner.text(&mut target.kind);
+                    interner.text(&mut target.namespace);
+                }
             }
         }
     }

@@ -30,7 +30,6 @@
 //! views with `..Default::default()`, or deserialise or convert them.
 
 pub mod address;
-mod address_list;
 mod backoff;
 mod causes;
 pub mod change;

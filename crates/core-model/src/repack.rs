@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
+use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 
 /// Brings subsets into canonical form (upstream `RepackSubsets`): ports that the same addresses
 /// serve in the same state share a subset, each address is there once for each port, and not ready
@@ -130,7 +130,7 @@ impl EndpointAddress {
 /// Returns true if two lists of subsets in canonical form are equal except for resource versions of
 /// targets (upstream `endpointSubsetsEqualIgnoreResourceVersion`).
 pub fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
-    let same = |one: &AddressList, two: &AddressList| {
+    let same = |one: &[EndpointAddress], two: &[EndpointAddress]| {
         one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.same_but_version(two))
     };
     one.len() == two.len()

@@ -9,7 +9,7 @@ use std::ops::{Index, IndexMut};
 use serde::ser::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
+use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 use crate::repack::{repack, same_but_versions};
 
 /// The subsets of an Endpoints object.
@@ -96,19 +96,16 @@ impl Subsets {
 }
 
 /// Computes the sum over all triples of an address, its state and a port, so that neither their
-/// order nor their distribution over subsets matters. Chunks of addresses remember their part of
-/// the sum.
+/// order nor their distribution over subsets matters.
 fn digest(subsets: &[EndpointSubset]) -> u128 {
     // Any two odd numbers.
     const READY: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     const NOT_READY: u128 = 0xc2b2_ae3d_27d4_eb4f_1656_67b1_9e37_79f9;
-    let of_list =
-        |list: &AddressList| list.chunks().iter().map(|chunk| chunk.digest()).fold(0, u128::wrapping_add);
     let mut hashed = Hashed::default();
     let of_subset = |subset: &EndpointSubset| {
         let EndpointSubset { addresses, not_ready_addresses, ports } = subset;
-        let ready = of_list(addresses).wrapping_mul(READY);
-        let addresses = ready.wrapping_add(of_list(not_ready_addresses).wrapping_mul(NOT_READY));
+        let ready = digest_of_addresses(addresses).wrapping_mul(READY);
+        let addresses = ready.wrapping_add(digest_of_addresses(not_ready_addresses).wrapping_mul(NOT_READY));
         let of_ports = match ports.as_slice() {
             [] => hashed.digest(|hasher| hasher.write_u8(0)),
             ports => {
@@ -123,7 +120,7 @@ fn digest(subsets: &[EndpointSubset]) -> u128 {
 
 /// Returns the part of a digest that comes from addresses: from all fields but the resource
 /// versions of their targets. A missing node name equals an empty one.
-pub(crate) fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
+fn digest_of_addresses(addresses: &[EndpointAddress]) -> u128 {
     let mut hashed = Hashed::default();
     let of_address = |address: &EndpointAddress| {
         let EndpointAddress { ip, hostname, node_name, target_ref } = address;
@@ -240,8 +237,8 @@ mod tests {
         let port = (1..4i32).prop_map(|port| EndpointsPort { port, ..EndpointsPort::default() });
         let subset = (vec(address.clone(), 0..3), vec(address, 0..3), vec(port, 0..3));
         let subset = subset.prop_map(|(ready, not_ready, ports)| EndpointSubset {
-            addresses: ready.into(),
-            not_ready_addresses: not_ready.into(),
+            addresses: ready,
+            not_ready_addresses: not_ready,
             ports,
         });
         vec(subset, 0..4)
@@ -292,7 +289,7 @@ mod tests {
             EndpointAddress { ip: "10.0.0.1".into(), target_ref: Some(target), ..EndpointAddress::default() };
         let port = EndpointsPort { port: 80, ..EndpointsPort::default() };
         let subset = EndpointSubset {
-            addresses: vec![address].into(),
+            addresses: vec![address],
             ports: vec![port],
             ..EndpointSubset::default()
         };

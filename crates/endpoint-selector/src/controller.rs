@@ -1,17 +1,19 @@
 //! The controller: it queues the Services that name an EndpointSelector, and syncs their slices.
 
 mod care;
+mod conditions;
 mod events;
 mod leader;
 mod leases;
+mod leftovers;
 mod listed_pods;
 mod metrics;
-mod problems;
 mod rehearsal;
+mod state;
 mod status;
 mod sync;
+mod times;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Readiness, ResourceVersion, Service, Text,
+    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Readiness, Service, Text,
 };
 use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent};
 use kube_endpoint_slice_plan::controller::{
@@ -31,17 +33,15 @@ use kube_endpoint_slice_plan::controller::{
 use kube_endpoint_slice_plan::{PlanOptions, metric_names};
 use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use events::Situation;
-use leader::{Leadership, NamedPod};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
-use problems::Problems;
 use rehearsal::Rehearsals;
+pub use state::ServiceState;
 use status::Statuses;
-use sync::LeftEndpoints;
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
@@ -50,6 +50,8 @@ pub const QUEUE_NAME: &str = "endpoint_selector";
 /// A change that another client makes to a slice waits at least this long for others.
 const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 const METRICS: MetricNames = metric_names!("endpoint_selector_controller");
+
+type Cx = Runtime<SelectorReconciler>;
 
 /// The endpoint selector controller. Its keys are those of Services.
 pub type SelectorController = Controller<SelectorReconciler>;
@@ -86,24 +88,10 @@ pub struct SelectorReconciler {
     statuses: Statuses,
     rehearsals: Rehearsals,
     metrics: Metrics,
-    problems: Problems,
+    /// Tells that a Service has a problem, whose event will be repeated.
+    has_problems: Notify,
     /// Its own deletions of Endpoints.
     endpoints: OnceLock<WriteTracker>,
-}
-
-/// The state that the controller keeps for a Service.
-#[derive(Debug, Default, PartialEq)]
-pub struct ServiceState {
-    slices: SliceState,
-    /// The slices of others whose makers a sync has asked for. One that no controller made stays,
-    /// for this reason.
-    makers: BTreeMap<(Text, ResourceVersion), Option<Situation>>,
-    endpoints: LeftEndpoints,
-    /// The uids in slices that nobody maintains of pods that the cache knows, or has known.
-    known_pods: BTreeSet<Text>,
-    /// The pod that the holder of a Lease names.
-    named: Option<NamedPod>,
-    leadership: Leadership,
 }
 
 /// Returns the histograms of this controller for an exporter.
@@ -122,10 +110,8 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
 fn reads_condition(cluster: &Cluster, service: &ObjectKey, is_one: impl Fn(&str) -> bool) -> bool {
     let selector = cluster.service(service).and_then(|service| selector_of(&service));
     let selector = selector.and_then(|selector| cluster.endpoint_selector(&selector));
-    selector.is_some_and(|selector| match &selector.readiness {
-        Some(Readiness::Condition { kind, .. }) => is_one(kind),
-        _ => false,
-    })
+    let readiness = selector.as_ref().and_then(|selector| selector.readiness.as_ref());
+    matches!(readiness, Some(Readiness::Condition { kind, .. }) if is_one(kind))
 }
 
 impl SelectorReconciler {
@@ -176,7 +162,7 @@ impl Reconciler for SelectorReconciler {
             statuses: Statuses::default(),
             rehearsals: Rehearsals::default(),
             metrics: Metrics::new(),
-            problems: Problems::default(),
+            has_problems: Notify::new(),
             endpoints: OnceLock::new(),
         }
     }
@@ -229,9 +215,9 @@ impl Reconciler for SelectorReconciler {
         tokio::join!(
             listed,
             self.slices.background(runtime),
-            self.statuses.write(runtime, &self.metrics, &self.problems, &self.rehearsals),
+            self.write_statuses(runtime),
             self.rehearse(runtime),
-            self.problems.repeat(runtime),
+            self.repeat_events(runtime),
             overdue
         );
     }

@@ -9,14 +9,14 @@ mod sync;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, KeptPlan, Outcome, Reconciler, Runtime, Spacing, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, Spacing, SyncError,
 };
 use kube_endpoint_core_model::{Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::time::Instant;
 
-use crate::{ControllerOptions, LeftoversAtStart, PlanState};
+use crate::{ControllerOptions, LeftoversAtStart};
 pub use retire_all::RetireAll;
 use retired::{Retired, Retirement};
 
@@ -42,8 +42,6 @@ pub struct EndpointsReconciler {
 pub struct ServiceState {
     /// Why Endpoints that have no Service may be left over.
     leftover: Leftover,
-    /// The state that the plan of the last sync left, if all its writes succeeded.
-    kept: Option<KeptPlan<PlanState>>,
     /// Set if the Service is, or was to be, without Endpoints.
     retired: Option<Box<Retired>>,
 }
@@ -149,21 +147,12 @@ impl Reconciler for EndpointsReconciler {
         if change.old.is_none() && ledger.may_still_happen(Instant::now().into_std()) {
             add_leftover(runtime, endpoints);
         }
-        // This compares without a lock. A sync that takes the state meanwhile finds none, and plans
-        // from all pods.
-        let (kept, is_retired) = runtime.with_state(&key, |state| {
-            (state.kept.take(), state.retired.as_ref().is_some_and(|retired| retired.is_retired()))
-        });
+        let is_retired = runtime
+            .with_state(&key, |state| state.retired.as_ref().is_some_and(|retired| retired.is_retired()));
         if is_retired {
             // They may have come back, which matters also without a repair.
             runtime.add(key, Cause::ForeignWrite.since(change.arrived));
-            return;
         }
-        let Some(mut kept) = kept else { return };
-        kept.state.settle(endpoints);
-        runtime.with_state(&key, |state| {
-            state.kept.get_or_insert(kept);
-        });
     }
 
     fn foreign_write_delay(&self, _: &Runtime<Self>, write: ForeignWrite) -> Option<Duration> {

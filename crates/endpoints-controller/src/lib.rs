@@ -45,4 +45,4 @@ pub use controller::{EndpointsController, RetireAll};
 pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]
 pub use options::{ControllerOptions, LeftoversAtStart, RetirementOptions};
-pub use plan::{Plan, PlanInputs, PlanOptions, PlanState, plan, plan_and_keep};
+pub use plan::{Plan, PlanInputs, PlanOptions, plan};

@@ -100,8 +100,8 @@ fn an_object() -> impl Strategy<Value = Option<Endpoints>> {
     let subset = (vec(address.clone(), 0..4), vec(address, 0..4), vec(port, 0..3));
     let subsets = vec(
         subset.prop_map(|(addresses, not_ready_addresses, ports)| EndpointSubset {
-            addresses: addresses.into(),
-            not_ready_addresses: not_ready_addresses.into(),
+            addresses,
+            not_ready_addresses,
             ports,
         }),
         0..4,

@@ -4,7 +4,6 @@
 mod common;
 #[cfg(feature = "controller")]
 mod controller;
-mod incremental;
 mod laws;
 mod plan;
 mod vectors;

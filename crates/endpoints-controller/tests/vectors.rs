@@ -51,11 +51,8 @@ fn comparable(mut endpoints: Endpoints) -> Endpoints {
     endpoints.metadata.namespace = "ns".into();
     let subsets = endpoints.subsets.listed_mut().unwrap();
     for subset in &mut *subsets {
-        for list in [&mut subset.addresses, &mut subset.not_ready_addresses] {
-            let mut sorted: Vec<_> = list.iter().cloned().collect();
-            sorted.sort();
-            *list = sorted.into();
-        }
+        subset.addresses.sort();
+        subset.not_ready_addresses.sort();
         subset.ports.sort();
     }
     subsets.sort();

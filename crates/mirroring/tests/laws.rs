@@ -54,8 +54,8 @@ fn subsets() -> impl Strategy<Value = Vec<EndpointSubset>> {
     let subset = (vec(address.clone(), 0..5), vec(address, 0..4), vec(port, 0..3));
     vec(
         subset.prop_map(|(addresses, not_ready_addresses, ports)| EndpointSubset {
-            addresses: addresses.into(),
-            not_ready_addresses: not_ready_addresses.into(),
+            addresses,
+            not_ready_addresses,
             ports,
         }),
         0..4,

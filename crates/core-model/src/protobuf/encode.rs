@@ -4,11 +4,8 @@
 //! As in Go, the encoder writes messages from the end to the front: it then knows the length of a
 //! message when it writes it.
 
-use std::sync::Arc;
-
 use super::envelope::MAGIC;
-use crate::address_list::Chunk;
-use crate::endpoints::{AddressList, EndpointAddress, EndpointSubset, EndpointsPort};
+use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
 use crate::{
     Endpoint, EndpointPort, EndpointSlice, Endpoints, ObjectMeta, ObjectReference, OwnerReference, StringMap,
     Timestamp,
@@ -50,35 +47,19 @@ pub struct EventToWrite<'a> {
 }
 
 /// A buffer that fills from its end to its front.
-struct Backward<'a> {
+struct Backward {
     bytes: Vec<u8>,
     /// The index of the first filled byte.
     start: usize,
-    /// Parts that are encoded already, from the end to the front, each with the number of `bytes`
-    /// that follow it.
-    pieces: Vec<(usize, &'a [u8])>,
-    /// The length of all pieces.
-    in_pieces: usize,
 }
 
-impl<'a> Backward<'a> {
+impl Backward {
     fn new(capacity: usize) -> Self {
-        Self { bytes: vec![0; capacity], start: capacity, pieces: Vec::new(), in_pieces: 0 }
+        Self { bytes: vec![0; capacity], start: capacity }
     }
 
     fn len(&self) -> usize {
-        self.filled() + self.in_pieces
-    }
-
-    /// Returns the number of filled bytes, without pieces.
-    fn filled(&self) -> usize {
         self.bytes.len() - self.start
-    }
-
-    /// Prepends bytes, which the encoder copies once it knows the length of everything.
-    fn piece(&mut self, bytes: &'a [u8]) {
-        self.pieces.push((self.filled(), bytes));
-        self.in_pieces += bytes.len();
     }
 
     /// Prepends bytes.
@@ -92,7 +73,7 @@ impl<'a> Backward<'a> {
 
     #[cold]
     fn grow(&mut self, needed: usize) {
-        let filled = self.filled();
+        let filled = self.len();
         let mut bytes = vec![0; 2 * (self.bytes.len() + needed)];
         let start = bytes.len() - filled;
         bytes[start..].copy_from_slice(&self.bytes[self.start..]);
@@ -263,20 +244,7 @@ impl<'a> Backward<'a> {
 
     fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.drain(..self.start);
-        self.start = 0;
-        if self.pieces.is_empty() {
-            return self.bytes;
-        }
-        let mut all = Vec::with_capacity(self.len());
-        let mut rest = self.bytes.as_slice();
-        for (follow, piece) in self.pieces.iter().rev() {
-            let (before, after) = rest.split_at(rest.len() - follow);
-            all.extend_from_slice(before);
-            all.extend_from_slice(piece);
-            rest = after;
-        }
-        all.extend_from_slice(rest);
-        all
+        self.bytes
     }
 }
 
@@ -301,7 +269,7 @@ impl ObjectToWrite for EndpointSlice {
     }
 }
 
-fn endpoint(out: &mut Backward<'_>, endpoint: &Endpoint) {
+fn endpoint(out: &mut Backward, endpoint: &Endpoint) {
     if let Some(hints) = &endpoint.hints {
         out.message(8, |out| {
             out.list(2, &hints.for_nodes, |out, hint| out.text(1, &hint.name));
@@ -330,10 +298,8 @@ impl ObjectToWrite for Endpoints {
         // No plan writes an object that has only a summary of its addresses.
         debug_assert!(self.subsets.listed().is_some(), "{} has no content", self.key());
         let subsets = self.subsets.listed().unwrap_or_default();
-        let lists = subsets.iter().flat_map(|subset| [&subset.addresses, &subset.not_ready_addresses]);
-        let chunks = lists.flat_map(AddressList::chunks).filter(|chunk| !is_kept(chunk));
-        let addresses: usize = chunks.map(|chunk| chunk.addresses().len()).sum();
-        Backward::new(1024 + 160 * addresses).enveloped(
+        let (ready, not_ready) = self.subsets.counts();
+        Backward::new(1024 + 160 * (ready + not_ready)).enveloped(
             ("v1", "Endpoints"),
             |out| subsets.iter().rev().for_each(|one| out.message(2, |out| subset(out, one))),
             |out| out.object_meta(1, &self.metadata),
@@ -341,38 +307,18 @@ impl ObjectToWrite for Endpoints {
     }
 }
 
-fn subset<'a>(out: &mut Backward<'a>, subset: &'a EndpointSubset) {
+fn subset(out: &mut Backward, subset: &EndpointSubset) {
     out.list(3, &subset.ports, |out, port: &EndpointsPort| {
         out.optional(4, &port.app_protocol);
         out.text(3, &port.protocol);
         out.int32(2, port.port);
         out.text(1, &port.name);
     });
-    addresses(out, 2, &subset.not_ready_addresses);
-    addresses(out, 1, &subset.addresses);
+    out.list(2, &subset.not_ready_addresses, address);
+    out.list(1, &subset.addresses, address);
 }
 
-/// Returns true if a chunk should keep its encoding: if it is shared, because the next object that
-/// its other holder writes has most of its chunks, too.
-fn is_kept(chunk: &Arc<Chunk>) -> bool {
-    Arc::strong_count(chunk) > 1
-}
-
-fn addresses<'a>(out: &mut Backward<'a>, field: u64, list: &'a AddressList) {
-    for chunk in list.chunks().iter().rev() {
-        let kept = || {
-            let mut encoded = Backward::new(160 * chunk.addresses().len());
-            encoded.list(field, chunk.addresses(), address);
-            encoded.into_bytes().into()
-        };
-        match is_kept(chunk).then(|| chunk.kept(field, kept)).flatten() {
-            Some(encoded) => out.piece(encoded),
-            None => out.list(field, chunk.addresses(), address),
-        }
-    }
-}
-
-fn address(out: &mut Backward<'_>, address: &EndpointAddress) {
+fn address(out: &mut Backward, address: &EndpointAddress) {
     out.optional(4, &address.node_name);
     out.text(3, &address.hostname);
     if let Some(reference) = &address.target_ref {
@@ -386,7 +332,7 @@ impl EventToWrite<'_> {
     pub fn to_protobuf(&self) -> Vec<u8> {
         let metadata =
             ObjectMeta { name: self.name.into(), namespace: self.namespace.into(), ..ObjectMeta::default() };
-        let content = |out: &mut Backward<'_>| {
+        let content = |out: &mut Backward| {
             out.text(15, "");
             out.text(14, self.component);
             out.text(12, "");

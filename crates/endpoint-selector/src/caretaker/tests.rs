@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_core_model::endpoints::{AddressList, EndpointAddress};
+use kube_endpoint_core_model::endpoints::EndpointAddress;
 use kube_endpoint_core_model::pod::PodPhase;
 
 use super::*;
@@ -176,11 +176,7 @@ fn address(name: &str) -> EndpointAddress {
 }
 
 fn subset(ready: &[&str], not_ready: &[&str]) -> EndpointSubset {
-    let list = |names: &[&str]| {
-        let mut list = AddressList::default();
-        names.iter().for_each(|name| list.push(address(name)));
-        list
-    };
+    let list = |names: &[&str]| names.iter().map(|name| address(name)).collect();
     EndpointSubset { addresses: list(ready), not_ready_addresses: list(not_ready), ports: Vec::new() }
 }
 

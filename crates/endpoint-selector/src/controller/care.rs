@@ -13,9 +13,10 @@ use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::Verb;
 use serde_json::{Value, from_value};
 
-use super::SelectorReconciler;
 use super::events::Situations;
-use super::sync::{Cx, MadeBy, both, endpoints_failed};
+use super::leftovers::{MadeBy, endpoints_failed};
+use super::sync::both;
+use super::{Cx, SelectorReconciler};
 use crate::caretaker::{Care, Facts, Unmaintained, care_for, care_for_endpoints};
 use crate::hand_over::{PodLookup, Slices};
 
@@ -50,7 +51,7 @@ impl SelectorReconciler {
         };
         let slices = self.unmaintained(runtime, service, &all, whose, found);
         // The pods come first: one that changes after this starts another sync.
-        self.listed_pods.set(key, slices.all().map(|slice| &**slice));
+        self.list_pods(runtime, key, slices.all());
         let known = self.known_pods(runtime, key, &slices);
         let Care { update, delete, endpoints, waits } =
             care_for(&slices, &self.facts(runtime, service, |uid: &Text| known.contains(uid)));

@@ -69,37 +69,35 @@ impl Situations {
         self.add(Situation::Refused { what, message });
     }
 
+    fn any(&self, is_one: impl Fn(&Situation) -> bool) -> bool {
+        self.0.iter().any(is_one)
+    }
+
     /// Returns true if the API server still refuses a write.
     pub(super) fn is_refused(&self) -> bool {
-        self.0.iter().any(|it| matches!(it, Situation::Refused { .. }))
+        self.any(|it| matches!(it, Situation::Refused { .. }))
     }
 
     /// Returns true if a hand-over waits.
     pub(super) fn is_held(&self) -> bool {
-        let holds =
-            |it: &_| matches!(it, Situation::Held { .. } | Situation::TakingOver | Situation::HandingBack);
-        self.0.iter().any(holds)
+        use Situation::{HandingBack, Held, TakingOver};
+        self.any(|it| matches!(it, Held { .. } | TakingOver | HandingBack))
     }
 
     /// Returns true if the named selector cannot be used.
     pub(super) fn lacks_selector(&self) -> bool {
-        self.0.iter().any(|it| matches!(it, Situation::NotFound { .. } | Situation::Invalid { .. }))
+        self.has_no_selector() || self.any(|it| matches!(it, Situation::Invalid { .. }))
     }
 
     /// Returns true if the named selector does not exist.
     pub(super) fn has_no_selector(&self) -> bool {
-        self.0.iter().any(|it| matches!(it, Situation::NotFound { .. }))
+        self.any(|it| matches!(it, Situation::NotFound { .. }))
     }
 
     /// Returns true if clients use addresses that the controller may not take away.
     pub(super) fn has_leftovers(&self) -> bool {
-        let stays = |it: &_| {
-            matches!(
-                it,
-                Situation::EndpointsForbidden { .. } | Situation::Kept { .. } | Situation::Mirrored { .. }
-            )
-        };
-        self.0.iter().any(stays)
+        use Situation::{EndpointsForbidden, Kept, Mirrored};
+        self.any(|it| matches!(it, EndpointsForbidden { .. } | Kept { .. } | Mirrored { .. }))
     }
 
     /// Returns the event about the worst part, which counts the others.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_controller_runtime::{Runtime, SyncError};
+use kube_endpoint_controller_runtime::SyncError;
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
 use kube_endpoint_core_model::readiness::serving_pods_in;
 use kube_endpoint_core_model::{
@@ -14,11 +14,9 @@ use kube_endpoint_core_model::{
 };
 use tokio::time::Instant;
 
-use super::SelectorReconciler;
+use super::conditions::{Holder, HolderFinding, LONGEST_IDENTITY};
 use super::leases::{Standing, lease_of};
-use super::status::{Holder, HolderFinding, LONGEST_IDENTITY};
-
-type Cx = Runtime<SelectorReconciler>;
+use super::{Cx, SelectorReconciler};
 
 /// The pods that may be ready endpoints.
 pub(super) struct Choice {

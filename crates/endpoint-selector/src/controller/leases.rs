@@ -14,8 +14,9 @@ use kube_endpoint_core_model::lease::DEFAULT_DURATION;
 use kube_endpoint_core_model::{EndpointSelector, Lease, ObjectKey, Readiness, ResourceVersion, Text};
 use kube_endpoint_informer::Cluster;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+
+use super::times::Times;
 
 /// The standing of the holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +58,11 @@ impl Observed {
 
     /// Takes a version of the Lease. Returns true if the endpoints may change.
     fn see(&mut self, lease: &Arc<Lease>, now: Instant) -> bool {
-        if let Some(before) = &self.lease {
-            // A read was ahead of the watch.
-            if lease.resource_version < before.resource_version {
-                return false;
-            }
-            if lease.record == before.record {
-                return false;
-            }
+        // A read may have been ahead of the watch.
+        if self.lease.as_ref().is_some_and(|before| {
+            lease.resource_version < before.resource_version || lease.record == before.record
+        }) {
+            return false;
         }
         let same_holder = self.holder() == Some(&lease.record.holder);
         let matters = self.is_first || self.is_dead || self.is_awaited || !same_holder;
@@ -132,23 +130,15 @@ struct Used {
     selectors: BTreeSet<Text>,
     /// `None` until the namespace has been listed.
     observed: Option<Observed>,
-    /// The time in [`Inner::deadlines`].
-    deadline: Option<Instant>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    used: BTreeMap<ObjectKey, Used>,
-    /// The times at which a Lease has to be looked at, each at or before its deadline. A renewal
-    /// moves no entry.
-    deadlines: BTreeSet<(Instant, ObjectKey)>,
 }
 
 /// The Leases that EndpointSelectors name.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    inner: Mutex<Inner>,
-    earlier: Notify,
+    used: Mutex<BTreeMap<ObjectKey, Used>>,
+    /// The times at which a Lease has to be looked at, each at or before its deadline. A renewal
+    /// moves none.
+    times: Times,
 }
 
 /// Returns the key of the Lease on which the readiness of a selector's pods depends, if any.
@@ -174,18 +164,18 @@ impl Leases {
         if before == after {
             return;
         }
-        let mut inner = self.inner.lock();
+        let mut all = self.used.lock();
         if let (Some(lease), Some(selector)) = (before, old)
-            && let Some(used) = inner.used.get_mut(&lease)
+            && let Some(used) = all.get_mut(&lease)
         {
             used.selectors.remove(&selector.key.name);
             if used.selectors.is_empty() {
-                inner.used.remove(&lease);
+                all.remove(&lease);
             }
         }
         if let (Some(lease), Some(selector)) = (after, new) {
-            inner.used.entry(lease.clone()).or_default().selectors.insert(selector.key.name.clone());
-            drop(inner);
+            all.entry(lease.clone()).or_default().selectors.insert(selector.key.name.clone());
+            drop(all);
             self.find(cluster, &lease, now);
         }
     }
@@ -196,18 +186,17 @@ impl Leases {
             return;
         }
         let lease = cluster.lease(key);
-        let mut inner = self.inner.lock();
-        if let Some(used) = inner.used.get_mut(key).filter(|used| used.observed.is_none()) {
+        if let Some(used) = self.used.lock().get_mut(key).filter(|used| used.observed.is_none()) {
             used.observed = Some(Observed::new(lease, now));
-            self.arm(&mut inner, key);
+            self.arm(key, used);
         }
     }
 
     /// Looks for the Leases that a list has not shown.
     pub(super) fn listed(&self, cluster: &Cluster, now: Instant) {
         let unseen: Vec<ObjectKey> = {
-            let inner = self.inner.lock();
-            let unseen = inner.used.iter().filter(|(_, used)| used.observed.is_none());
+            let all = self.used.lock();
+            let unseen = all.iter().filter(|(_, used)| used.observed.is_none());
             unseen.map(|(key, _)| key.clone()).collect()
         };
         unseen.iter().for_each(|key| self.find(cluster, key, now));
@@ -218,8 +207,8 @@ impl Leases {
     /// have been behind, and brings the last renewals of a leader that has died since. Returns the
     /// selectors whose endpoints may change. A deleted Lease is one that nobody renews.
     pub(super) fn see(&self, lease: &Arc<Lease>, is_settled: bool, now: Instant) -> Vec<ObjectKey> {
-        let mut inner = self.inner.lock();
-        let Some(used) = inner.used.get_mut(&lease.key) else { return Vec::new() };
+        let mut all = self.used.lock();
+        let Some(used) = all.get_mut(&lease.key) else { return Vec::new() };
         let matters = match &mut used.observed {
             Some(observed) if is_settled => observed.see(lease, now),
             // The watch may still bring changes from before this process began.
@@ -230,27 +219,26 @@ impl Leases {
             }
         };
         let selectors = if matters { selectors_of(&lease.key, used) } else { Vec::new() };
-        self.arm(&mut inner, &lease.key);
+        self.arm(&lease.key, used);
         selectors
     }
 
     /// Returns the standing of the holder of a Lease.
     pub(super) fn standing(&self, lease: &ObjectKey, now: Instant) -> Standing {
-        let inner = self.inner.lock();
-        let observed = inner.used.get(lease).and_then(|used| used.observed.as_ref());
+        let all = self.used.lock();
+        let observed = all.get(lease).and_then(|used| used.observed.as_ref());
         observed.map_or(Standing::Unknown(None), |observed| observed.standing(now))
     }
 
     /// Returns the Lease as it was seen last, or `None` if it does not exist or nobody has seen it.
     pub(super) fn seen(&self, lease: &ObjectKey) -> Option<Arc<Lease>> {
-        let inner = self.inner.lock();
-        inner.used.get(lease)?.observed.as_ref()?.lease.clone()
+        self.used.lock().get(lease)?.observed.as_ref()?.lease.clone()
     }
 
     /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.
     pub(super) fn tell_next_change(&self, lease: &ObjectKey) {
-        let mut inner = self.inner.lock();
-        if let Some(observed) = inner.used.get_mut(lease).and_then(|used| used.observed.as_mut()) {
+        let mut all = self.used.lock();
+        if let Some(observed) = all.get_mut(lease).and_then(|used| used.observed.as_mut()) {
             observed.is_awaited = true;
         }
     }
@@ -264,68 +252,41 @@ impl Leases {
         is_settled: bool,
         now: Instant,
     ) -> Vec<ObjectKey> {
-        let mut inner = self.inner.lock();
-        let Some(used) = inner.used.get_mut(key) else { return Vec::new() };
+        let mut all = self.used.lock();
+        let Some(used) = all.get_mut(key) else { return Vec::new() };
         let Some(observed) = &mut used.observed else { return Vec::new() };
         let (before, was_first) = (observed.holder().cloned(), observed.is_first);
         let changed = observed.read(lease, now, is_settled);
         let matters = observed.is_dead || (changed && (was_first || observed.holder() != before.as_ref()));
         let selectors = if matters { selectors_of(key, used) } else { Vec::new() };
-        self.arm(&mut inner, key);
+        self.arm(key, used);
         selectors
     }
 
-    /// Waits until Leases are overdue. Returns their selectors.
+    /// Waits until a Lease is overdue. Returns its selectors.
     pub(super) async fn overdue(&self) -> Vec<ObjectKey> {
         loop {
-            let next = self.inner.lock().deadlines.first().map(|(at, _)| *at);
-            let Some(at) = next else {
-                self.earlier.notified().await;
-                continue;
-            };
-            tokio::select! {
-                biased;
-                () = sleep_until(at) => {
-                    let selectors = self.take_overdue(Instant::now());
-                    if !selectors.is_empty() {
-                        return selectors;
-                    }
-                }
-                () = self.earlier.notified() => {}
+            let lease = self.times.next().await;
+            let all = self.used.lock();
+            let Some(used) = all.get(&lease) else { continue };
+            if used.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+                return selectors_of(&lease, used);
             }
+            self.arm(&lease, used);
         }
-    }
-
-    fn take_overdue(&self, now: Instant) -> Vec<ObjectKey> {
-        let mut selectors = Vec::new();
-        let mut inner = self.inner.lock();
-        while let Some((at, key)) = inner.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
-            inner.deadlines.remove(&(at, key.clone()));
-            let Some(used) = inner.used.get_mut(&key).filter(|used| used.deadline == Some(at)) else {
-                continue;
-            };
-            used.deadline = None;
-            if used.observed.as_ref().and_then(Observed::deadline).is_some_and(|deadline| deadline <= now) {
-                selectors.extend(selectors_of(&key, used));
-            } else {
-                self.arm(&mut inner, &key);
-            }
-        }
-        selectors
     }
 
     /// Makes sure that the deadline of a Lease is not missed.
-    fn arm(&self, inner: &mut Inner, key: &ObjectKey) {
-        let Some(used) = inner.used.get_mut(key) else { return };
-        let Some(deadline) = used.observed.as_ref().and_then(Observed::deadline) else { return };
-        if used.deadline.is_none_or(|at| deadline < at) {
-            used.deadline = Some(deadline);
-            let is_next = inner.deadlines.first().is_none_or(|(first, _)| deadline < *first);
-            inner.deadlines.insert((deadline, key.clone()));
-            if is_next {
-                self.earlier.notify_one();
-            }
+    fn arm(&self, lease: &ObjectKey, used: &Used) {
+        if let Some(deadline) = used.deadline() {
+            self.times.set_by(lease, deadline);
         }
+    }
+}
+
+impl Used {
+    fn deadline(&self) -> Option<Instant> {
+        self.observed.as_ref().and_then(Observed::deadline)
     }
 }
 
@@ -547,6 +508,6 @@ mod tests {
         assert_eq!(told(4, "c"), both[1..]);
         bed.name("second", "");
         assert!(told(5, "d").is_empty());
-        assert!(bed.leases.inner.lock().used.len() == 1);
+        assert!(bed.leases.used.lock().len() == 1);
     }
 }

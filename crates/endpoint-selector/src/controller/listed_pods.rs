@@ -1,62 +1,40 @@
-//! The pods of slices that the selector of their Service does not lead to: its EndpointSelector
-//! does not exist, or the slices of the previous controller stay for now.
+//! From the pods of slices that the selector of their Service does not lead to, to the Service: its
+//! EndpointSelector does not exist, or the slices of the previous controller stay for now.
 //!
 //! The index of the caches does not know which Services these pods concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
+use kube_endpoint_core_model::ObjectKey;
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
-pub(super) struct ListedPods(Mutex<Pods>);
-
-#[derive(Debug, Default)]
-struct Pods {
-    services: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    pods: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-}
+pub(super) struct ListedPods(Mutex<BTreeMap<ObjectKey, BTreeSet<ObjectKey>>>);
 
 impl ListedPods {
     /// Returns the Services whose slices list a pod.
     pub(super) fn services_of(&self, pod: &ObjectKey) -> Vec<ObjectKey> {
-        self.0.lock().services_of(pod)
+        self.0.lock().get(pod).into_iter().flatten().cloned().collect()
     }
 
-    /// Records the pods of a Service's slices.
-    pub(super) fn set<'a>(&self, service: &ObjectKey, slices: impl Iterator<Item = &'a EndpointSlice>) {
-        let targets = slices.flat_map(|slice| &slice.endpoints).filter_map(|it| it.target_ref.as_ref());
-        let pods = targets
-            .map(|target| ObjectKey { namespace: service.namespace.clone(), name: target.name.clone() })
-            .collect();
-        self.0.lock().set(service, pods);
-    }
-
-    /// Forgets a Service.
-    pub(super) fn remove(&self, service: &ObjectKey) {
-        self.0.lock().set(service, BTreeSet::new());
-    }
-}
-
-impl Pods {
-    fn services_of(&self, pod: &ObjectKey) -> Vec<ObjectKey> {
-        self.pods.get(pod).into_iter().flatten().cloned().collect()
-    }
-
-    fn set(&mut self, service: &ObjectKey, pods: BTreeSet<ObjectKey>) {
-        for pod in self.services.remove(service).into_iter().flatten() {
-            if let Some(services) = self.pods.get_mut(&pod) {
+    /// Records that the slices of a Service list these pods and no longer those.
+    pub(super) fn replace(
+        &self,
+        service: &ObjectKey,
+        before: &BTreeSet<ObjectKey>,
+        now: &BTreeSet<ObjectKey>,
+    ) {
+        let mut pods = self.0.lock();
+        for pod in before.difference(now) {
+            if let Some(services) = pods.get_mut(pod) {
                 services.remove(service);
                 if services.is_empty() {
-                    self.pods.remove(&pod);
+                    pods.remove(pod);
                 }
             }
         }
-        for pod in &pods {
-            self.pods.entry(pod.clone()).or_default().insert(service.clone());
-        }
-        if !pods.is_empty() {
-            self.services.insert(service.clone(), pods);
+        for pod in now.difference(before) {
+            pods.entry(pod.clone()).or_default().insert(service.clone());
         }
     }
 }
@@ -68,17 +46,15 @@ mod tests {
     #[test]
     fn a_pod_leads_to_the_services_that_list_it_now() {
         let key = |name: &str| ObjectKey::new("shop", name);
-        let mut pods = Pods::default();
-        let set = |pods: &mut Pods, service: &str, of: &[&str]| {
-            pods.set(&key(service), of.iter().map(|name| key(name)).collect());
-        };
-        set(&mut pods, "web", &["a", "b"]);
-        set(&mut pods, "api", &["b"]);
+        let of = |names: &[&str]| names.iter().map(|name| key(name)).collect();
+        let pods = ListedPods::default();
+        pods.replace(&key("web"), &of(&[]), &of(&["a", "b"]));
+        pods.replace(&key("api"), &of(&[]), &of(&["b"]));
         assert_eq!(pods.services_of(&key("b")), [key("api"), key("web")]);
-        set(&mut pods, "web", &["a"]);
+        pods.replace(&key("web"), &of(&["a", "b"]), &of(&["a"]));
         assert_eq!(pods.services_of(&key("b")), [key("api")]);
-        set(&mut pods, "web", &[]);
-        set(&mut pods, "api", &[]);
-        assert!(pods.services.is_empty() && pods.pods.is_empty());
+        pods.replace(&key("web"), &of(&["a"]), &of(&[]));
+        pods.replace(&key("api"), &of(&["b"]), &of(&[]));
+        assert!(pods.0.lock().is_empty());
     }
 }

@@ -48,15 +48,8 @@ impl Metrics {
 
     /// Registers the gauges.
     pub(super) fn start(&self) {
-        let gauges = [
-            &self.held,
-            &self.without_selector,
-            &self.not_accepted,
-            &self.refused,
-            &self.leftovers,
-            &self.without_leader,
-        ];
-        for gauge in gauges {
+        let Self { held, without_selector, not_accepted, refused, leftovers, without_leader } = self;
+        for gauge in [held, without_selector, not_accepted, refused, leftovers, without_leader] {
             gauge.start();
         }
     }

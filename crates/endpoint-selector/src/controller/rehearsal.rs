@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::WriteError;
-use kube_endpoint_controller_runtime::Runtime;
 use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::{
@@ -23,14 +22,12 @@ use kube_endpoint_informer::{Change, Cluster};
 use kube_endpoint_slice_plan::{PlanInputs, plan};
 use tokio::time::{Instant, sleep};
 
-use super::SelectorReconciler;
 use super::leader::{by_identity, nobody};
 use super::leases::{Standing, lease_of};
+use super::{Cx, SelectorReconciler};
 use crate::hand_over::Slices;
 use book::{Due, Look};
 pub(super) use book::{Rehearsals, Rehearsed, Verdict};
-
-type Cx = Runtime<SelectorReconciler>;
 
 /// The pause after requests.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -259,7 +259,6 @@ impl EndpointsReconciler {
         until: Option<Timestamp>,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        runtime.with_state(key, |state| state.kept = None);
         let existing = existing.filter(|existing| existing.metadata.deletion_timestamp.is_none());
         let situation = match &existing {
             Some(existing) if existing.is_lock() => Some(Situation::Lock),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use kube_endpoint_api_writer::{Deleted, EventSubject, FailedWrite, Operation};
-use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Planned, Runtime, SyncError};
+use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Runtime, SyncError};
 use kube_endpoint_core_model::maker::{Content, Keep};
 use kube_endpoint_core_model::retirement::Wanted;
-use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service, Text};
+use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
 
 use super::{EndpointsReconciler, Leftover};
-use crate::plan::{PlanInputs, plan, plan_and_keep};
+use crate::plan::{PlanInputs, plan};
 
 type Cx = Runtime<EndpointsReconciler>;
 
@@ -25,7 +25,7 @@ impl EndpointsReconciler {
         match runtime.cluster().service(key) {
             // An ExternalName gets no endpoints, and without a selector another client makes them.
             Some(service) if !service.selects_pods() => {
-                runtime.with_state(key, |state| (state.kept, state.retired) = (None, None));
+                runtime.with_state(key, |state| state.retired = None);
                 self.retirement.forgotten(key);
                 Ok(Outcome::Done)
             }
@@ -58,43 +58,22 @@ impl EndpointsReconciler {
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Outcome, SyncError> {
         let key = &service.key;
-        let kept = runtime.with_state(key, |state| state.kept.take());
         let inputs =
             PlanInputs::new(service, &[]).with_existing(existing.as_deref()).with_options(&self.options.plan);
-        let pod = |name: &Text| {
-            runtime.cluster().pod(&ObjectKey { namespace: key.namespace.clone(), name: name.clone() })
-        };
-        let planned = runtime.plan(
-            service,
-            None,
-            kept,
-            |kept, changed, trigger_time| {
-                kept.plan(&inputs.with_trigger_time(trigger_time), existing.as_ref(), changed, pod)
-            },
-            |pods, trigger_time, is_kept| {
-                let inputs = inputs.with_pods(pods).with_trigger_time(trigger_time);
-                if is_kept { plan_and_keep(&inputs, existing.as_ref()) } else { (plan(&inputs), None) }
-            },
-        );
-        let Some(Planned { plan, trigger_time, kept }) = planned else { return Ok(Outcome::Done) };
+        let planned = runtime.plan_from_all(service, |pods, trigger_time| {
+            plan(&inputs.with_pods(pods).with_trigger_time(trigger_time))
+        });
+        let Some((plan, trigger_time)) = planned else { return Ok(Outcome::Done) };
         if let Some(warning) = &plan.warning {
             runtime.warn_once(service, warning);
         }
         runtime.note(|details| details.endpoints = Some(plan.ready + plan.not_ready));
         let Some(subject) = plan.writes.create.first().or(plan.writes.update.first()).map(EventSubject::from)
         else {
-            runtime.with_state(key, |state| state.kept = kept);
             return Ok(Outcome::Done);
         };
         match runtime.carry_out(key, trigger_time, [plan.writes], |_| ()).await {
             Ok(Completion::Complete) => {
-                if let Some(mut kept) = kept {
-                    // The cache may show the write already.
-                    if let Some(written) = runtime.cluster().endpoints(key) {
-                        kept.state.settle(&written);
-                    }
-                    runtime.with_state(key, |state| state.kept = Some(kept));
-                }
                 tracing::debug!(
                     service = %key, ready = plan.ready, not_ready = plan.not_ready, truncated = plan.truncated,
                     "wrote Endpoints"

@@ -1,7 +1,5 @@
 //! Decides if a plan publishes a pod, and with which address and ports.
 
-use std::net::IpAddr;
-
 use kube_endpoint_core_model::endpoints::{EndpointAddress, EndpointsPort};
 use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::TargetPort;
@@ -30,8 +28,8 @@ pub(super) fn publish(pod: &Pod, service: &Service, publish_not_ready: bool) -> 
     if pod.is_terminating() && !publish_not_ready {
         return Err(LeftOut::Terminating);
     }
-    let Some(ip) = address_of(pod, service) else {
-        let family = wanted_family(service, pod);
+    let family = wanted_family(service, pod);
+    let Some(ip) = pod.addresses(family).next() else {
         return Err(match pod.invalid_pod_ip() {
             // Upstream publishes the text "<nil>" here, for which the API server refuses the whole
             // object.
@@ -58,11 +56,6 @@ pub(super) fn verdict(pod: &Pod, ready: bool, missing_ports: Vec<Text>) -> PodVe
         pod: pod.key.clone(),
         verdict: Verdict::Published { ready, serving, terminating, missing_ports },
     }
-}
-
-/// Returns the address with which a Service publishes a pod, or `None` if it does not.
-pub(super) fn address_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a IpAddr> {
-    pod.addresses(wanted_family(service, pod)).next()
 }
 
 /// Returns the one address family of a Service's Endpoints: the first of `spec.ipFamilies`, or else

@@ -28,17 +28,21 @@ pub(super) fn truncate(full: &[EndpointSubset], capacity: usize) -> Option<Vec<E
     let ready_fit = ready <= capacity;
     let (total, room) = if ready_fit { (not_ready, capacity - ready) } else { (ready, capacity) };
     let mut left = room;
-    let mut subsets = full.to_vec();
-    for subset in &mut subsets {
-        if !ready_fit {
-            subset.not_ready_addresses.clear();
-        }
-        let list = if ready_fit { &mut subset.not_ready_addresses } else { &mut subset.addresses };
-        list.truncate(share(list.len(), total, room).min(left));
-        left -= list.len();
-    }
-    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
-    Some(subsets)
+    let mut first_of = |list: &[EndpointAddress]| {
+        let count = share(list.len(), total, room).min(left);
+        left -= count;
+        list.iter().take(count).cloned().collect()
+    };
+    let truncated = full.iter().map(|EndpointSubset { addresses, not_ready_addresses, ports }| {
+        let (addresses, not_ready_addresses) = if ready_fit {
+            (addresses.clone(), first_of(not_ready_addresses))
+        } else {
+            (first_of(addresses), Vec::new())
+        };
+        EndpointSubset { addresses, not_ready_addresses, ports: ports.clone() }
+    });
+    let has_addresses = |it: &EndpointSubset| !it.addresses.is_empty() || !it.not_ready_addresses.is_empty();
+    Some(truncated.filter(has_addresses).collect())
 }
 
 /// Returns `part / total * room`, rounded up, in floating point, as upstream computes it.
@@ -53,7 +57,7 @@ mod tests {
 
     /// Subsets with the given numbers of ready and not ready addresses.
     fn subsets(sizes: &[(usize, usize)]) -> Vec<EndpointSubset> {
-        let list = |count: usize| vec![EndpointAddress::default(); count].into();
+        let list = |count: usize| vec![EndpointAddress::default(); count];
         let subset = |&(ready, not_ready): &(usize, usize)| EndpointSubset {
             addresses: list(ready),
             not_ready_addresses: list(not_ready),

@@ -38,16 +38,10 @@ impl Desired<'_> {
             && labels_are_right(self.service, &existing.metadata.labels, options)
             && existing.subsets.is_equivalent_to(wanted)
     }
-
-    /// Returns the object to write.
-    pub(super) fn object(&self, existing: Option<&Endpoints>, trigger_time: Option<Timestamp>) -> Endpoints {
-        let subsets = self.truncated.unwrap_or(self.full).to_vec();
-        object(self.service, subsets, self.truncated.is_some(), existing, trigger_time)
-    }
 }
 
 /// Returns true if an object has the labels that the Service's Endpoints should have.
-pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options: &PlanOptions) -> bool {
+fn labels_are_right(service: &Service, existing: &StringMap, options: &PlanOptions) -> bool {
     let managed = existing.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|by| **by == *ENDPOINT_CONTROLLER);
     let own = existing.iter().filter(|(key, _)| !is_own(key));
     let wanted = service.labels.iter().filter(|(key, _)| !options.ignore_reserved_labels || !is_own(key));
@@ -63,7 +57,7 @@ pub(super) fn labels_are_right(service: &Service, existing: &StringMap, options:
 pub(super) fn object(
     service: &Service,
     subsets: Vec<EndpointSubset>,
-    truncated: bool,
+    is_truncated: bool,
     existing: Option<&Endpoints>,
     trigger_time: Option<Timestamp>,
 ) -> Endpoints {
@@ -80,7 +74,7 @@ pub(super) fn object(
         Some(trigger_time) => metadata.annotations.with(ANNOTATION_TRIGGER_TIME, time::rfc3339(trigger_time)),
         None => metadata.annotations.without(ANNOTATION_TRIGGER_TIME),
     };
-    metadata.annotations = if truncated {
+    metadata.annotations = if is_truncated {
         metadata.annotations.with(ANNOTATION_OVER_CAPACITY, TRUNCATED)
     } else {
         metadata.annotations.without(ANNOTATION_OVER_CAPACITY)

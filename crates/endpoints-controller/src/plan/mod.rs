@@ -2,16 +2,13 @@
 //! client.
 //!
 //! The plan holds the whole Endpoints object to create or to replace, and a verdict on every pod.
-//! The same inputs give the same plan, and the order of the pods makes no difference. [`PlanState`]
-//! plans the next sync from what has changed since.
+//! The same inputs give the same plan, and the order of the pods makes no difference.
 
 mod address;
 mod capacity;
 mod change;
-mod incremental;
 mod inputs;
 mod outcome;
-mod state;
 mod upstream_order;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,50 +17,20 @@ use std::sync::Arc;
 use kube_endpoint_core_model::endpoints::{EndpointSubset, EndpointsPort};
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::repack::repack;
-use kube_endpoint_core_model::{Endpoints, LeftOut, Pod, PodVerdict, Service, Text, Verdict, Writes};
+use kube_endpoint_core_model::{LeftOut, Pod, PodVerdict, Service, Text, Verdict, Writes};
 
 pub use inputs::{MAX_CAPACITY, PlanInputs, PlanOptions};
 pub use outcome::Plan;
-pub use state::PlanState;
 
 /// Plans one sync of a Service that exists (upstream `syncService`). The plan for a Service without
 /// a selector, or of type `ExternalName`, writes and deletes nothing.
 pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
-    plan_of(inputs).0
-}
-
-/// As [`plan`] with an existing object, and returns the state from which [`PlanState::plan`] plans
-/// the next sync by the changed pods. The state counts only if all writes of the plan succeed. It
-/// is `None` if the next plan depends on more than changed pods, as [`PlanState`] lists.
-pub fn plan_and_keep(
-    inputs: &PlanInputs<'_>,
-    existing: Option<&Arc<Endpoints>>,
-) -> (Plan, Option<PlanState>) {
-    let inputs = inputs.with_existing(existing.map(Arc::as_ref));
-    let (plan, made) = plan_of(&inputs);
-    let state = PlanState::after(&inputs, existing, made, &plan);
-    (plan, state)
-}
-
-/// The inputs and results of a plan, from which the state is made.
-#[derive(Default)]
-struct Made {
-    /// All addresses, in canonical form.
-    full: Vec<EndpointSubset>,
-    /// The ports of each pod, if all have the same.
-    pod_ports: Option<Vec<EndpointsPort>>,
-    /// The number of pods that have an address.
-    pods: usize,
-}
-
-fn plan_of(inputs: &PlanInputs<'_>) -> (Plan, Made) {
     let PlanInputs { service, existing, options, .. } = *inputs;
     if !service.selects_pods() {
-        return (Plan::default(), Made::default());
+        return Plan::default();
     }
     let (publish_not_ready, warning) = publish_not_ready(service, options.tolerate_unready_annotation);
-    let Gathered { subsets: mut full, mut pods, pod_ports } = gather(service, inputs.pods, publish_not_ready);
-    let with_address = pods.iter().filter(|pod| pod.address.is_some()).count();
+    let Gathered { subsets: mut full, mut pods } = gather(service, inputs.pods, publish_not_ready);
     if full.len() > 1 && capacity::count(&full) > options.capacity {
         upstream_order::sort(&mut full);
     }
@@ -77,21 +44,23 @@ fn plan_of(inputs: &PlanInputs<'_>) -> (Plan, Made) {
         }
     }
     let desired = change::Desired { service, full: &full, truncated: truncated.as_deref() };
-    let mut writes = Writes::default();
-    match existing.filter(|existing| !existing.metadata.resource_version.is_none()) {
-        Some(existing) if desired.is_met_by(existing, options) => {}
-        Some(existing) => writes.update.push(desired.object(Some(existing), inputs.trigger_time)),
-        None => writes.create.push(desired.object(existing, inputs.trigger_time)),
-    }
+    let stored = existing.filter(|existing| !existing.metadata.resource_version.is_none());
+    let is_met = stored.is_some_and(|stored| desired.is_met_by(stored, options));
     let is_truncated = truncated.is_some();
+    let mut writes = Writes::default();
+    if !is_met {
+        let subsets = truncated.unwrap_or(full);
+        let object = change::object(service, subsets, is_truncated, existing, inputs.trigger_time);
+        let list = if stored.is_some() { &mut writes.update } else { &mut writes.create };
+        list.push(object);
+    }
     let verdicts: Vec<PodVerdict> = pods.into_iter().map(|pod| pod.verdict).collect();
     let published = |wanted: bool| {
         let same = |v: &&PodVerdict| matches!(v.verdict, Verdict::Published { ready, .. } if ready == wanted);
         verdicts.iter().filter(same).count()
     };
     let (ready, not_ready) = (published(true), published(false));
-    let plan = Plan { ready, not_ready, writes, verdicts, truncated: is_truncated, warning };
-    (plan, Made { full, pod_ports, pods: with_address })
+    Plan { ready, not_ready, writes, verdicts, truncated: is_truncated, warning }
 }
 
 /// The addresses of all pods, and a verdict on each pod.
@@ -100,8 +69,6 @@ struct Gathered {
     subsets: Vec<EndpointSubset>,
     /// The pods, sorted by name.
     pods: Vec<GatheredPod>,
-    /// The ports of each pod, if all have the same.
-    pod_ports: Option<Vec<EndpointsPort>>,
 }
 
 /// A verdict, and the identity of the pod's address if it has one.
@@ -132,9 +99,7 @@ fn gather(service: &Service, pods: &[Arc<Pod>], publish_not_ready: bool) -> Gath
         };
         gathered.push(GatheredPod { verdict, address });
     }
-    let pod_ports =
-        by_ports.first_key_value().filter(|_| by_ports.len() == 1).map(|(ports, _)| ports.clone());
     let subsets: Vec<EndpointSubset> =
         by_ports.into_iter().map(|(ports, subset)| EndpointSubset { ports, ..subset }).collect();
-    Gathered { subsets: repack(&subsets), pods: gathered, pod_ports }
+    Gathered { subsets: repack(&subsets), pods: gathered }
 }

@@ -17,9 +17,8 @@ use serde::Serialize;
 pub struct Plan {
     /// The create or the update of the Service's Endpoints object, if it has to be written.
     pub writes: Writes<Endpoints>,
-    /// A verdict on each pod, sorted by pod name; of a plan from changed pods, only those that
-    /// [`PlanState::plan`](super::PlanState::plan) names. Empty if the Service gets no Endpoints
-    /// from this controller.
+    /// A verdict on each pod, sorted by pod name. Empty if the Service gets no Endpoints from this
+    /// controller.
     pub verdicts: Vec<PodVerdict>,
     /// Number of pods that are published as ready.
     pub ready: usize,

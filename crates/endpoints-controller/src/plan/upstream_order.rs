@@ -131,7 +131,7 @@ mod tests {
         };
         let plain = EndpointsPort { name: "".into(), app_protocol: None, ..port.clone() };
         let subset = EndpointSubset {
-            addresses: vec![address, bare].into(),
+            addresses: vec![address, bare],
             ports: vec![port, plain],
             ..EndpointSubset::default()
         };

@@ -204,28 +204,3 @@ async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service(
     harness.pass(Duration::from_secs(1)).await;
     assert_eq!(warnings.count(), 2);
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_a_plan_leaves_is_kept_only_if_its_write_succeeded() {
-    let pods = [pod("a", 1, true), pod("b", 2, true)];
-    let harness = Harness::start_with_logs_of_short_lists(&server(pods)).await;
-    harness.create(&service("web")).await;
-    harness.pass(Duration::from_secs(1)).await;
-    let kept = || harness.controller.state_counts().own;
-    assert_eq!(kept(), 0, "the object was created");
-    harness.load([pod("b", 2, false)]);
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(kept(), 1);
-    harness.fault(refuse(500), "update", usize::MAX);
-    harness.load([pod("a", 1, false)]);
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(kept(), 0, "the write failed");
-    harness.server.clear_faults();
-    harness.pass(Duration::from_secs(60)).await;
-    assert_eq!(kept(), 1);
-    harness.load([pod("b", 2, true)]);
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.2"]);
-    assert_eq!(kept(), 1);
-    harness.nothing_is_remembered().await;
-}

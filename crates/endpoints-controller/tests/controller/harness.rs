@@ -12,7 +12,7 @@ use kube_endpoint_core_model::{Endpoints, Pod, Service};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
 use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
-use kube_endpoint_informer::{Cluster, ClusterOptions, Kind, Object, PodLogOptions, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
 use tracing::span::{Attributes, Id, Record};
@@ -42,20 +42,7 @@ impl Harness {
 
     /// Starts a controller on a server and waits two seconds for its first syncs.
     pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
-        Self::start_with(server, options, PodLogOptions::default()).await
-    }
-
-    /// As [`Self::start`], with a controller that keeps what a plan leaves for few pods, too.
-    pub(crate) async fn start_with_logs_of_short_lists(server: &EmbeddedApiServer) -> Self {
-        Self::start_with(server, ControllerOptions::default(), PodLogOptions::SHORT_LISTS).await
-    }
-
-    async fn start_with(
-        server: &EmbeddedApiServer,
-        options: ControllerOptions,
-        pod_log: PodLogOptions,
-    ) -> Self {
-        let begin = |environment: &mut Environment| controller(environment, options, pod_log);
+        let begin = |environment: &mut Environment| controller(environment, options);
         let harness = Self(Simulation::begin(server, [], begin));
         harness.pass(Duration::from_secs(2)).await;
         harness
@@ -80,14 +67,9 @@ impl Deref for Harness {
     }
 }
 
-fn controller(
-    environment: &mut Environment,
-    options: ControllerOptions,
-    pod_log: PodLogOptions,
-) -> EndpointsController {
+fn controller(environment: &mut Environment, options: ControllerOptions) -> EndpointsController {
     let client = ApiClient::for_tests(environment.service());
-    let kinds = [Kind::Pods, Kind::Services, Kind::Endpoints];
-    let cluster = Cluster::with_options(kinds, ClusterOptions { pod_log, ..ClusterOptions::default() });
+    let cluster = Cluster::new([Kind::Pods, Kind::Services, Kind::Endpoints]);
     let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
     let clock = Clock::starting_at(environment.now());
     let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);

@@ -1,7 +1,6 @@
 //! The controller against the embedded API server, with the real list and watch loops, under a
 //! paused clock.
 
-mod changed_pods;
 mod deletion;
 mod faults;
 mod fights;

@@ -248,7 +248,7 @@ impl EditInput {
             6 => std::mem::swap(&mut subset.addresses, &mut subset.not_ready_addresses),
             7 => subset.addresses = subset.addresses.iter().rev().cloned().collect(),
             8 => subset.addresses.truncate(usize::from(self.other)),
-            9 => subset.addresses.for_each_mut(|address| address.target_ref = None),
+            9 => subset.addresses.iter_mut().for_each(|address| address.target_ref = None),
             _ => {}
         }
         true

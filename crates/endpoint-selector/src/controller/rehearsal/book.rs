@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use kube_endpoint_core_model::{ObjectKey, Text};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+
+use crate::controller::times::Times;
 
 /// The most names of Services in a message.
 const MOST_NAMES: usize = 5;
@@ -64,10 +65,6 @@ pub(super) struct Look {
 #[derive(Debug)]
 struct Entry {
     selector: ObjectKey,
-    /// The time in [`Inner::due`].
-    due: Instant,
-    /// Changes with each reason to look again.
-    round: u64,
     /// True if the reason is a change, until the next look.
     is_changed: bool,
     verdict: Option<Verdict>,
@@ -82,7 +79,6 @@ struct Entry {
 pub(super) struct Due {
     pub(super) service: ObjectKey,
     pub(super) selector: ObjectKey,
-    round: u64,
     pub(super) agreed_at: Option<Instant>,
     pub(super) refusals: u32,
 }
@@ -90,22 +86,20 @@ pub(super) struct Due {
 #[derive(Debug, Default)]
 struct Inner {
     services: BTreeMap<ObjectKey, Entry>,
-    due: BTreeSet<(Instant, ObjectKey)>,
     /// The Services of each EndpointSelector, which need not exist.
     selectors: BTreeMap<ObjectKey, BTreeSet<Text>>,
-    rounds: u64,
 }
 
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Rehearsals {
     inner: Mutex<Inner>,
-    earlier: Notify,
+    /// When a Service is looked at. One that has a time while it is looked at has changed.
+    times: Times,
 }
 
 impl Inner {
     fn remove(&mut self, service: &ObjectKey) -> Option<Entry> {
         let entry = self.services.remove(service)?;
-        self.due.remove(&(entry.due, service.clone()));
         if let Some(services) = self.selectors.get_mut(&entry.selector) {
             services.remove(&service.name);
             if services.is_empty() {
@@ -113,12 +107,6 @@ impl Inner {
             }
         }
         Some(entry)
-    }
-
-    fn put(&mut self, service: &ObjectKey, entry: Entry) {
-        self.due.insert((entry.due, service.clone()));
-        self.selectors.entry(entry.selector.clone()).or_default().insert(service.name.clone());
-        self.services.insert(service.clone(), entry);
     }
 }
 
@@ -150,15 +138,14 @@ impl Rehearsals {
     ) -> Option<ObjectKey> {
         let mut inner = self.inner.lock();
         let before = inner.remove(service);
+        self.times.remove(service);
         if let Some(selector) = selector {
-            inner.rounds += 1;
-            let round = inner.rounds;
             let same = before.as_ref().filter(|before| before.selector == selector);
             let verdict = same.and_then(|before| before.verdict.clone());
-            let entry =
-                Entry { selector, due: now, round, is_changed, verdict, agreed_at: None, refusals: 0 };
-            inner.put(service, entry);
-            self.earlier.notify_one();
+            inner.selectors.entry(selector.clone()).or_default().insert(service.name.clone());
+            let entry = Entry { selector, is_changed, verdict, agreed_at: None, refusals: 0 };
+            inner.services.insert(service.clone(), entry);
+            self.times.set(service, now);
         }
         before.map(|before| before.selector)
     }
@@ -175,52 +162,27 @@ impl Rehearsals {
     /// Waits for the next Service to look at.
     pub(super) async fn next(&self) -> Due {
         loop {
-            let next = self.inner.lock().due.first().map(|(at, _)| *at);
-            match next {
-                Some(at) if at <= Instant::now() => {
-                    if let Some(due) = self.take() {
-                        return due;
-                    }
-                }
-                Some(at) => tokio::select! {
-                    biased;
-                    () = sleep_until(at) => {}
-                    () = self.earlier.notified() => {}
-                },
-                None => self.earlier.notified().await,
+            let service = self.times.next().await;
+            if let Some(entry) = self.inner.lock().services.get(&service) {
+                let Entry { ref selector, agreed_at, refusals, .. } = *entry;
+                return Due { selector: selector.clone(), agreed_at, refusals, service };
             }
         }
-    }
-
-    fn take(&self) -> Option<Due> {
-        let mut inner = self.inner.lock();
-        let (_, service) = inner.due.pop_first()?;
-        let entry = inner.services.get(&service)?;
-        let Entry { selector, round, agreed_at, refusals, .. } = entry;
-        Some(Due {
-            selector: selector.clone(),
-            round: *round,
-            agreed_at: *agreed_at,
-            refusals: *refusals,
-            service,
-        })
     }
 
     /// Takes what a look has found. Returns the verdict before if the status may be outdated, and
     /// nothing has changed meanwhile.
     pub(super) fn record(&self, due: &Due, look: Look, now: Instant) -> Option<Option<Verdict>> {
         let mut inner = self.inner.lock();
-        let entry = inner.services.get_mut(&due.service).filter(|entry| entry.round == due.round)?;
-        entry.due = now + look.again_after;
+        let entry = inner.services.get_mut(&due.service).filter(|_| !self.times.has(&due.service))?;
+        self.times.set(&due.service, now + look.again_after);
         if look.agreed {
             entry.agreed_at = Some(now);
         }
         entry.refusals = if look.verdict.is_ready() { 0 } else { entry.refusals.saturating_add(1) };
         let before = entry.verdict.replace(look.verdict);
         let was_changed = std::mem::take(&mut entry.is_changed);
-        let (at, differs) = (entry.due, was_changed || before != entry.verdict);
-        inner.due.insert((at, due.service.clone()));
-        differs.then_some(before)
+        (was_changed || before != entry.verdict).then_some(before)
     }
 
     /// Returns what the status of an EndpointSelector says of the Services that rehearse with it.
@@ -339,6 +301,6 @@ mod tests {
         assert_eq!(book.of(&key("stable")), Rehearsed::Nothing);
         assert_eq!(book.set(&key("web"), None, Instant::now()), [key("canary")]);
         let inner = book.inner.lock();
-        assert!(inner.services.is_empty() && inner.due.is_empty() && inner.selectors.is_empty());
+        assert!(inner.services.is_empty() && inner.selectors.is_empty() && !book.times.has(&key("web")));
     }
 }
