@@ -15,7 +15,6 @@ mod two_at_once;
 mod webhooks;
 
 pub use examine::examine;
-pub(crate) use facts::key_of;
 pub use facts::{Counts, Facts, Instance, Lease, Read, Unread};
 pub use loops::{ADDON_LEASE, MANAGER_LEASE, runs_beside};
 pub use outputs::Outputs;
