@@ -7,6 +7,7 @@ use kube_endpoint_core_model::LabelSelector;
 use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
 
+use crate::config_flags::ConfigFlags;
 use crate::ui::UiArgs;
 
 /// Explains why a Service has the endpoints that it has. Works on any cluster, whichever
@@ -23,15 +24,6 @@ pub(crate) struct CommandLine {
 /// Flags of all commands.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Path of the kubeconfig [default: that of kubectl]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: the current one]
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) context: Option<String>,
-    /// Namespace [default: that of the context]
-    #[arg(long, short, global = true, value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
     /// Output format
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
@@ -41,6 +33,8 @@ pub(crate) struct Global {
     /// Explain what Kubernetes' own controllers write, where this project's behave differently
     #[arg(long, global = true, value_enum, value_name = "PROFILE")]
     pub(crate) compatibility: Option<Compatibility>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,8 +100,9 @@ pub(crate) enum Command {
     /// Print who writes EndpointSlices and Endpoints, whether kube-controller-manager's loops are
     /// off, and what would change; exit code 0: fine, 1: something to do, 2: not all is known
     Doctor(WholeCluster),
-    /// Print who still reads v1 Endpoints, and what could not be seen; exit code 0: no reader was
-    /// seen, 1: a namespace has to keep its Endpoints, 2: not known, or error
+    /// Print who still reads v1 Endpoints, by audit logs and metrics, and what could not be seen;
+    /// exit code 0: no reader was seen, 1: a namespace has to keep its Endpoints, 2: not known, or
+    /// error
     ///
     /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen.
     ///
@@ -266,7 +261,7 @@ mod tests {
         for words in [["-n", "shop", "doctor"], ["doctor", "-n", "shop"], ["doctor", "--namespace", "shop"]] {
             let words = [&["kubectl-endpoints"], &words[..]].concat();
             let parsed = CommandLine::try_parse_from(&words).unwrap();
-            assert_eq!(parsed.global.namespace.as_deref(), Some("shop"), "{words:?}");
+            assert_eq!(parsed.global.config.namespace.as_deref(), Some("shop"), "{words:?}");
         }
         let help = |command: &str| {
             CommandLine::try_parse_from(["kubectl-endpoints", command, "--help"]).unwrap_err().to_string()

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use kube::Error;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube_endpoint_api_client::why_request_failed;
@@ -93,45 +93,50 @@ async fn candidates(
 ) -> anyhow::Result<Vec<Managed>> {
     let mut managed = Vec::new();
     let mut uids: HashMap<Reference, String> = HashMap::new();
-    let mut without_selector: HashSet<ObjectKey> = HashSet::new();
     let managers = format!("{LABEL_MANAGED_BY} in ({})", Content::Slice.managers().join(","));
     // Services come last, so that a slice whose Service is younger than the list of slices is no
     // leftover.
     let mut endpoints_known = true;
     for kind in [Kind::EndpointSlice, Kind::Endpoints] {
-        let params = match kind {
-            Kind::EndpointSlice => ListParams::default().labels(&managers),
-            _ => ListParams::default(),
+        let (output, params) = match kind {
+            Kind::EndpointSlice => (OutputKind::EndpointSlice, ListParams::default().labels(&managers)),
+            _ => (OutputKind::Endpoints, ListParams::default()),
         };
-        let read = reader.list_metadata(kind, namespace, params, |metadata| {
-            let output =
-                if kind == Kind::Endpoints { OutputKind::Endpoints } else { OutputKind::EndpointSlice };
+        let add = |(managed, uids): &mut (Vec<Managed>, Vec<(Reference, String)>), metadata: Value| {
             if is_selected(selector, &metadata) {
                 managed.extend(Managed::read(output, &metadata)?);
             }
             if kind == Kind::Endpoints {
                 let (key, uid) = identity(&metadata);
-                uids.insert(Reference { is_service: false, key }, uid);
+                uids.push((Reference { is_service: false, key }, uid));
             }
             Ok(())
-        });
-        if let Some(note) = read.await? {
-            endpoints_known &= kind != Kind::Endpoints;
-            not_read.push(format!("{note} They are not cleaned up."));
+        };
+        match reader.list_metadata(kind, namespace, params, add).await? {
+            Ok((found, of_kind)) => {
+                managed.extend(found);
+                uids.extend(of_kind);
+            }
+            Err(note) => {
+                endpoints_known &= kind != Kind::Endpoints;
+                not_read.push(format!("{note} They are not cleaned up."));
+            }
         }
     }
     // The metadata does not tell if a Service has a selector.
-    let read = reader.list_objects(Kind::Service, namespace, ListParams::default(), |object| {
+    let add = |(services, without_selector): &mut (Vec<(Reference, String)>, HashSet<ObjectKey>),
+               object: Value| {
         let (key, uid) = identity(&object["metadata"]);
         if Service::deserialize(&object)?.selector.is_none() {
             without_selector.insert(key.clone());
         }
-        uids.insert(Reference { is_service: true, key }, uid);
+        services.push((Reference { is_service: true, key }, uid));
         Ok(())
-    });
-    if let Some(note) = read.await? {
-        anyhow::bail!("without Services nothing can be said. {note}");
-    }
+    };
+    let read = reader.list_objects(Kind::Service, namespace, ListParams::default(), add).await?;
+    let (services, without_selector) =
+        read.map_err(|note| anyhow!("without Services nothing can be said. {note}"))?;
+    uids.extend(services);
     if let Some(namespace) = namespace.filter(|_| managed.is_empty() && uids.is_empty()) {
         reader.check_namespace(namespace).await?;
     }
@@ -201,16 +206,14 @@ async fn remains(reader: &Reader, key: &ObjectKey) -> anyhow::Result<Option<Rema
     }
     let endpoints = get(Kind::Endpoints).await?;
     let endpoints = endpoints.as_ref().map(Endpoints::deserialize).transpose()?;
-    let mut slices: Vec<Arc<EndpointSlice>> = Vec::new();
     let of_service = ListParams::default().labels(&format!("{LABEL_SERVICE_NAME}={}", key.name));
-    let listed = reader.list_objects(Kind::EndpointSlice, Some(&*key.namespace), of_service, |slice| {
+    let add = |slices: &mut Vec<Arc<EndpointSlice>>, slice: Value| {
         slices.push(Arc::new(EndpointSlice::deserialize(slice)?));
         Ok(())
-    });
-    match listed.await? {
-        Some(note) => bail!(note),
-        None => Ok(Some(Remains::of(&service, endpoints.as_ref(), &slices))),
-    }
+    };
+    let listed = reader.list_objects(Kind::EndpointSlice, Some(&*key.namespace), of_service, add).await?;
+    let slices = listed.map_err(|note| anyhow!(note))?;
+    Ok(Some(Remains::of(&service, endpoints.as_ref(), &slices)))
 }
 
 /// Deletes an object, if it is still the one in the list.

@@ -90,7 +90,7 @@ async fn run_explain(
     options: Options,
     (kind, name): (Kind, &str),
 ) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let key = ObjectKey::new(namespace, name);
     if kind == Kind::Pod {
@@ -148,7 +148,7 @@ pub(crate) async fn explain_service(
 
 fn run_render(global: &Global, output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
     output.check_format()?;
-    let manifests = manifests::read(files, global.namespace.as_deref())?;
+    let manifests = manifests::read(files, global.config.namespace.as_deref())?;
     manifests.notes.iter().for_each(|note| print_note(note));
     if !manifests.refused.is_empty() {
         manifests.refused.iter().for_each(|refused| print_note(&format!("error: {refused}")));
@@ -164,7 +164,7 @@ fn run_render(global: &Global, output: Output, options: &Options, files: &[PathB
 }
 
 async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = scope.namespace(&namespace);
     let mut readings: Vec<Diff> = Vec::new();
@@ -195,7 +195,7 @@ async fn run_lint(
     lint_options: &LintOptions,
     fail_on: FailOn,
 ) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = scope.namespace(&namespace);
     let read = async |tells_more: bool| -> anyhow::Result<(LintReport, Timestamp)> {
@@ -228,10 +228,10 @@ async fn run_lint(
 
 async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyhow::Result<u8> {
     output.check_format()?;
-    if let Some(namespace) = &global.namespace {
+    if let Some(namespace) = &global.config.namespace {
         bail!("doctor reads the whole cluster; leave out --namespace {namespace}");
     }
-    let Connection { client, .. } = connect(global).await?;
+    let Connection { client, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let facts = Box::pin(doctor::facts(client.kube(), &reader, options)).await?;
     let now = current_time();
@@ -243,7 +243,7 @@ async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyho
 async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: bool) -> anyhow::Result<u8> {
     // The command deletes nothing if it could not print the report.
     output.check_format()?;
-    let Connection { client, namespace, .. } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let namespace = scope.namespace(&namespace);
     let found = cleanup::run(&reader, namespace, scope.selector.as_ref(), delete).await?;
@@ -253,7 +253,7 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
 }
 
 async fn run_top(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
-    let connection = connect(global).await?;
+    let connection = connect(&global.config).await?;
     let namespace = scope.namespace(&connection.namespace).map(str::to_owned);
     let place = match &namespace {
         Some(namespace) => format!("namespace {namespace}"),

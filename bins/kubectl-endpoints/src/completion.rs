@@ -8,7 +8,6 @@
 //! [`wanted`] is pure: it finds the wanted candidates from the words.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, CommandFactory};
@@ -17,8 +16,9 @@ use kube_endpoint_core_model::is_harmless;
 use kube_endpoint_explain::Code;
 use serde_json::Value;
 
-use crate::args::{CommandLine, Format, Global, Kind as Subject, Shell, When};
-use crate::connect::{connect, kubeconfig};
+use crate::args::{CommandLine, Kind as Subject, Shell};
+use crate::config_flags::ConfigFlags;
+use crate::connect::connect;
 use crate::output::print;
 use crate::reader::{Kind, Reader};
 
@@ -71,6 +71,8 @@ enum Names {
     Services,
     Pods,
     Contexts,
+    Clusters,
+    Users,
 }
 
 /// The wanted candidates.
@@ -90,23 +92,15 @@ enum Wanted {
     File,
 }
 
-/// The flags that choose the cluster and the namespace of names.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Place {
-    kubeconfig: Option<String>,
-    context: Option<String>,
-    namespace: Option<String>,
-}
-
 /// Prints the candidates for the last word, and never an error: the user is typing.
 pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let (wanted, place) = wanted(&words);
+    let (wanted, flags) = wanted(&words);
     let (candidates, directive) = match wanted {
         Wanted::One { candidates, directive } => (candidates, directive),
         Wanted::File => (Vec::new(), FILES),
         Wanted::Name { names, before, prefix } => {
-            let found = tokio::time::timeout(PATIENCE, names_of(names, &place)).await;
+            let found = tokio::time::timeout(PATIENCE, names_of(names, &flags)).await;
             let all_names = found.ok().and_then(Result::ok).unwrap_or_default();
             // A shell inserts this output into the command line.
             let matching = all_names
@@ -130,21 +124,26 @@ pub(crate) async fn complete(words: &[OsString]) -> anyhow::Result<()> {
 }
 
 /// Returns the candidates that can complete the last word.
-fn wanted(words: &[String]) -> (Wanted, Place) {
+fn wanted(words: &[String]) -> (Wanted, ConfigFlags) {
     let root = CommandLine::command();
-    let Some((last, words)) = words.split_last() else { return (subcommands(&root, ""), Place::default()) };
+    let Some((last, words)) = words.split_last() else {
+        return (subcommands(&root, ""), ConfigFlags::default());
+    };
     let mut command = &root;
-    let mut place = Place::default();
+    let mut given: Vec<String> = Vec::new();
+    let long = |flag: &Arg| format!("--{}", flag.get_long().unwrap_or_default());
+    let with = |flag: &Arg, value: &str| format!("{}={value}", long(flag));
     let mut pending: Option<&Arg> = None;
     let mut positional = 0;
     let mut latest = "";
     for word in words {
         if let Some(flag) = pending.take() {
-            place.set(flag, word);
+            given.push(with(flag, word));
         } else if let Some((flag, value)) = flag_of(&root, command, word) {
             match value {
-                Some(value) => place.set(flag, value),
-                None => pending = Some(flag).filter(|flag| flag.get_action().takes_values()),
+                Some(value) => given.push(with(flag, value)),
+                None if flag.get_action().takes_values() => pending = Some(flag),
+                None => given.push(long(flag)),
             }
         } else if word.starts_with('-') {
             // An unknown flag; the parser reports it.
@@ -176,19 +175,7 @@ fn wanted(words: &[String]) -> (Wanted, Place) {
             None => Wanted::One { candidates: Vec::new(), directive: NO_FILES },
         }
     };
-    (wanted, place)
-}
-
-impl Place {
-    fn set(&mut self, flag: &Arg, value: &str) {
-        let place = match flag.get_id().as_str() {
-            "kubeconfig" => &mut self.kubeconfig,
-            "context" => &mut self.context,
-            "namespace" => &mut self.namespace,
-            _ => return,
-        };
-        *place = Some(value.to_owned());
-    }
+    (wanted, ConfigFlags::of_words(&given))
 }
 
 /// Returns the flag of a word, and its value after `=`, or after a letter.
@@ -239,10 +226,18 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         prefix: prefix.to_owned(),
     };
     match arg.get_id().as_str() {
-        "kubeconfig" | "filename" | "audit_log" | "metrics" | "certificate_authority" => Wanted::File,
+        "kubeconfig"
+        | "filename"
+        | "audit_log"
+        | "metrics"
+        | "certificate_authority"
+        | "client_certificate"
+        | "client_key" => Wanted::File,
         "manager_namespace" => name(Names::Namespaces, "", prefix),
         "namespace" => name(Names::Namespaces, "", prefix),
         "context" => name(Names::Contexts, "", prefix),
+        "cluster" => name(Names::Clusters, "", prefix),
+        "user" => name(Names::Users, "", prefix),
         // Endpoints have the names of their Services.
         "convert" if !prefix.contains('/') => name(Names::Services, "", prefix),
         "subject" => match prefix.split_once('/') {
@@ -281,39 +276,37 @@ fn names_of_kind(kind: Subject) -> Names {
 }
 
 /// Reads the names.
-async fn names_of(names: Names, place: &Place) -> anyhow::Result<Vec<String>> {
-    let global = Global {
-        kubeconfig: place.kubeconfig.as_ref().map(PathBuf::from),
-        context: place.context.clone(),
-        namespace: place.namespace.clone(),
-        output: Format::Table,
-        color: When::Never,
-        compatibility: None,
+async fn names_of(names: Names, flags: &ConfigFlags) -> anyhow::Result<Vec<String>> {
+    let kind = match names {
+        Names::Namespaces => Kind::Namespace,
+        Names::Pods => Kind::Pod,
+        Names::Services => Kind::Service,
+        Names::Contexts => {
+            return Ok(flags.kubeconfig()?.contexts.into_iter().map(|context| context.name).collect());
+        }
+        Names::Clusters => {
+            return Ok(flags.kubeconfig()?.clusters.into_iter().map(|cluster| cluster.name).collect());
+        }
+        Names::Users => {
+            return Ok(flags.kubeconfig()?.auth_infos.into_iter().map(|user| user.name).collect());
+        }
     };
-    if names == Names::Contexts {
-        return Ok(kubeconfig(&global)?.contexts.into_iter().map(|context| context.name).collect());
-    }
-    let connection = connect(&global).await?;
-    let (kind, namespace) = match names {
-        Names::Namespaces => (Kind::Namespace, None),
-        Names::Pods => (Kind::Pod, Some(&*connection.namespace)),
-        Names::Services | Names::Contexts => (Kind::Service, Some(&*connection.namespace)),
-    };
-    let mut found = Vec::new();
+    let connection = connect(flags).await?;
+    let namespace = Some(&*connection.namespace).filter(|_| kind != Kind::Namespace);
     let reader = Reader::quiet(connection.client.kube().clone());
-    let each = |metadata: Value| {
-        found.extend(metadata["name"].as_str().map(str::to_owned));
+    let add = |names: &mut Vec<String>, metadata: Value| {
+        names.extend(metadata["name"].as_str().map(str::to_owned));
         Ok(())
     };
-    reader.list_metadata(kind, namespace, ListParams::default(), each).await?;
-    Ok(found)
+    let listed = reader.list_metadata(kind, namespace, ListParams::default(), add).await?;
+    Ok(listed.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(line: &str) -> (Wanted, Place) {
+    fn ask(line: &str) -> (Wanted, ConfigFlags) {
         wanted(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -339,8 +332,9 @@ mod tests {
             ("-n shop l", "lint"),
             (
                 "lint -",
-                "--all-namespaces --color --compatibility --context --fail-on --ignore --info --kubeconfig --namespace --output \
-                 --selector --strict",
+                "--all-namespaces --as --as-group --as-uid --as-user-extra --certificate-authority --client-certificate --client-key \
+                 --cluster --color --compatibility --context --fail-on --ignore --info --insecure-skip-tls-verify --kubeconfig \
+                 --namespace --output --request-timeout --selector --server --strict --tls-server-name --token --user",
             ),
             ("lint --co", "--color --compatibility --context"),
             ("lint -o ", "table wide json yaml sarif junit"),
@@ -371,7 +365,10 @@ mod tests {
             ("explain -n ", r#"Namespaces "" """#),
             ("explain --namespace=sh", r#"Namespaces "" "sh""#),
             ("--context ", r#"Contexts "" """#),
+            ("--cluster ", r#"Clusters "" """#),
+            ("lint --user=j", r#"Users "" "j""#),
             ("lint --kubeconfig ", "file"),
+            ("lint --client-key ", "file"),
             ("render -f a", "file"),
             ("retire --audit-log a", "file"),
             ("retire --metrics=", "file"),
@@ -382,10 +379,21 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_taken_from_the_flags_before() {
-        let (_, place) = ask("--context=kind explain -nshop --kubeconfig file fr");
+    fn the_server_is_taken_from_the_flags_before() {
+        let (_, flags) = ask(
+            "--context=kind explain -nshop --kubeconfig file --as jane --insecure-skip-tls-verify --as-group=a --as-group b lint -o json fr",
+        );
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(place, Place { kubeconfig: some("file"), context: some("kind"), namespace: some("shop") });
+        let want = ConfigFlags {
+            kubeconfig: some("file").map(Into::into),
+            context: some("kind"),
+            namespace: some("shop"),
+            insecure_skip_tls_verify: true,
+            as_user: some("jane"),
+            as_group: vec!["a".to_owned(), "b".to_owned()],
+            ..ConfigFlags::default()
+        };
+        assert_eq!(flags, want);
     }
 
     #[test]

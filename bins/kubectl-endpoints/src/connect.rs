@@ -6,16 +6,18 @@ use anyhow::Context;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube_endpoint_api_client::{ApiClient, client_with_answer_limit, read_kubeconfig, watch_files};
+use kube::config::{KubeConfigOptions, KubeconfigError};
+use kube_endpoint_api_client::{
+    ApiClient, ClientError, client_from_config, client_with_answer_limit, watch_files,
+};
 
-use crate::args::Global;
+use crate::config_flags::ConfigFlags;
 
 /// The time for connecting to the server.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// The time within which an answer has to begin: a command must not wait without end at a server
 /// that accepts connections and does nothing.
-pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A client, and its context.
 pub(crate) struct Connection {
@@ -31,32 +33,26 @@ pub(crate) struct Connection {
 /// # Errors
 ///
 /// An error if there is no usable kubeconfig.
-pub(crate) async fn connect(global: &Global) -> anyhow::Result<Connection> {
-    connect_within(global, ANSWER_LIMIT).await
-}
-
-async fn connect_within(global: &Global, limit: Duration) -> anyhow::Result<Connection> {
-    let (mut config, context) = config(global).await?;
-    config.connect_timeout = Some(CONNECT_LIMIT);
+pub(crate) async fn connect(flags: &ConfigFlags) -> anyhow::Result<Connection> {
+    let (mut config, context) = config(flags).await?;
     // Audit logs tell who reads; the plugin must not look like an unknown client.
     let agent = HeaderValue::from_static(concat!("kubectl-endpoints/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
-    let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    Ok(Connection { client: client_with_answer_limit(config, limit).await?, namespace, context })
+    let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    Ok(Connection { client: client(config, flags).await?, namespace, context })
 }
 
-/// Reads the kubeconfig of the command line, or that of kubectl, with the context of the command
-/// line.
+/// Makes a client of a configuration, with the limits of the flags.
 ///
 /// # Errors
 ///
-/// An error if there is no readable kubeconfig.
-pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError> {
-    let mut kubeconfig = read_kubeconfig(global.kubeconfig.as_deref())?;
-    if global.context.is_some() {
-        kubeconfig.current_context.clone_from(&global.context);
+/// An error if the configuration names certificates or credentials that cannot be used.
+pub(crate) async fn client(mut config: Config, flags: &ConfigFlags) -> Result<ApiClient, ClientError> {
+    config.connect_timeout = Some(CONNECT_LIMIT);
+    match flags.request_timeout.unwrap_or(ANSWER_LIMIT) {
+        Duration::ZERO => client_from_config(config).await,
+        limit => client_with_answer_limit(config, limit).await,
     }
-    Ok(kubeconfig)
 }
 
 /// Returns the configuration of the client, and the name of the context.
@@ -64,18 +60,20 @@ pub(crate) fn kubeconfig(global: &Global) -> Result<Kubeconfig, KubeconfigError>
 /// # Errors
 ///
 /// An error if there is no usable kubeconfig.
-pub(crate) async fn config(global: &Global) -> anyhow::Result<(Config, String)> {
-    let kubeconfig = match kubeconfig(global) {
+pub(crate) async fn config(flags: &ConfigFlags) -> anyhow::Result<(Config, String)> {
+    let kubeconfig = match flags.kubeconfig() {
         Ok(kubeconfig) => kubeconfig,
         // In a pod there is a service account in its place.
-        Err(error) if global.kubeconfig.is_none() && global.context.is_none() => {
+        Err(error) if flags.is_default_place() && error.is::<KubeconfigError>() => {
             let config = Config::incluster().map_err(|_| error);
             return Ok((config.context("no cluster is configured; give --kubeconfig FILE")?, String::new()));
         }
-        Err(error) => return Err(error).context("the kubeconfig cannot be read"),
+        Err(error) if error.is::<KubeconfigError>() => {
+            return Err(error).context("the kubeconfig cannot be read");
+        }
+        Err(error) => return Err(error),
     };
-    let options = KubeConfigOptions { context: global.context.clone(), ..KubeConfigOptions::default() };
-    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
+    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
     let mut config =
         config.context("the kubeconfig cannot be used; `kubectl config get-contexts` lists its contexts")?;
     watch_files(&mut config, &kubeconfig);
@@ -103,10 +101,10 @@ mod tests {
              clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
         );
         std::fs::write(kubeconfig.path(), content).unwrap();
-        let words = ["kubectl-endpoints", "doctor", "--kubeconfig", kubeconfig.path().to_str().unwrap()];
+        let words = ["kubectl-endpoints", "doctor", "--request-timeout=300ms", "--kubeconfig"];
+        let words = words.into_iter().chain(kubeconfig.path().to_str());
         let global = CommandLine::try_parse_from(words).unwrap().global;
-        let limit = Duration::from_millis(300);
-        let Connection { client, .. } = connect_within(&global, limit).await.unwrap();
+        let Connection { client, .. } = connect(&global.config).await.unwrap();
         let reader = Reader::quiet(client.kube().clone());
         let options = Options::default();
         let asked = doctor::facts(client.kube(), &reader, &options);

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::bail;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
@@ -25,15 +24,15 @@ use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
 
 use crate::commands::current_time;
+use crate::pages::PAGE;
 use crate::reader::{Reader, Reading};
-use crate::source::{ENDPOINTS, LEASES, MUTATING, PAGE, PODS, SERVICES, SLICES, Source, VALIDATING};
-
-mod source;
-
-use source::EVENTS;
+use crate::source::{
+    ENDPOINTS, EVENTS, LEASES, MUTATING, PODS, SERVICES, SLICES, SYSTEM, Source, VALIDATING, instances,
+    managers, version,
+};
 
 /// The most pages of metadata of a kind.
-const PAGES: usize = 4;
+const PAGES: u32 = 4;
 /// This plans all Services of a cluster that has at most this many Services and pods.
 const ALL_SERVICES: u64 = 1000;
 const ALL_PODS: u64 = 5000;
@@ -44,25 +43,13 @@ const AT_ONCE: usize = 8;
 /// Controllers finish writes under way in this time.
 const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
-const SYSTEM: &str = "kube-system";
-
 /// Reads all facts.
 ///
 /// # Errors
 ///
 /// An error if the server does not answer, or is no API server.
 pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -> anyhow::Result<Facts> {
-    let server = match client.apiserver_version().await {
-        // A server of something else may answer with an object, too.
-        Ok(info) if info.git_version.is_empty() => {
-            bail!(
-                "the answer to /version has no gitVersion; check the server in the kubeconfig, and whether a proxy answers in its place"
-            )
-        }
-        Ok(info) => Ok(info.git_version),
-        Err(Error::Api(status)) if status.code == 403 => Err(Unread::Forbidden("get /version".to_owned())),
-        Err(error) => bail!("the version of the server cannot be read: {}", why_request_failed(&error)),
-    };
+    let server = version(client).await?.map(|info| info.git_version);
     let managers = managers(client).await;
     // All at once, so that parts that do not answer cost the time of one.
     let (
@@ -114,11 +101,6 @@ async fn leases(client: &Client, namespace: Option<&str>, params: ListParams) ->
     Ok(leases.iter().map(Lease::read).collect())
 }
 
-async fn instances(client: &Client, namespace: Option<&str>, selector: &str) -> Read<Vec<Instance>> {
-    let pods = PODS.page(client, namespace, ListParams::default().labels(selector)).await?;
-    Ok(pods.iter().map(Instance::read).collect())
-}
-
 /// Reads the pods of kube-controller-manager, with the labels of kubeadm and RKE2, and of kOps and
 /// Talos.
 async fn upstream(client: &Client) -> Read<Vec<Instance>> {
@@ -127,15 +109,6 @@ async fn upstream(client: &Client) -> Read<Vec<Instance>> {
         pods.extend(instances(client, Some(SYSTEM), selector).await?);
     }
     Ok(pods)
-}
-
-/// Reads the pods of kube-endpoint-manager and of its add-on: all, or else those of kube-system.
-async fn managers(client: &Client) -> Read<Vec<Instance>> {
-    let selector = "app.kubernetes.io/name=kube-endpoint-manager";
-    match instances(client, None, selector).await {
-        Err(Unread::Forbidden(_)) => instances(client, Some(SYSTEM), selector).await,
-        pods => pods,
-    }
 }
 
 /// Reads the Leases with the names that are usual, and with those of the pods' flags.
@@ -165,22 +138,17 @@ async fn manager_reviews(client: &Client, managers: &[Instance]) -> Option<Read<
 
 /// Reads the metadata of slices or Endpoints.
 async fn outputs(client: &Client, kind: OutputKind, source: Source) -> Read<Outputs> {
-    let mut outputs = Outputs::new(kind);
-    let mut params = ListParams::default().limit(PAGE);
-    for _ in 0..PAGES {
-        let page = match source.metadata(client, &params).await {
-            // The server cannot continue a list that has changed so much.
-            Err(Unread::Failed(_)) if params.continue_token.is_some() => break,
-            page => page?,
-        };
-        for metadata in &page.items {
-            outputs.add(metadata).map_err(|error| Unread::Failed(error.to_string()))?;
-        }
-        outputs.left = page.left;
-        let Some(next) = page.next else { break };
-        params.continue_token = Some(next);
-    }
-    Ok(outputs)
+    let read = source.metadata(
+        client,
+        None,
+        Some(PAGES),
+        || Outputs::new(kind),
+        |outputs, page| {
+            outputs.left = page.left;
+            page.items.iter().try_for_each(|metadata| outputs.add(metadata))
+        },
+    );
+    read.await
 }
 
 /// Asks the server about permissions, of a user or of the user who asks.
@@ -248,8 +216,8 @@ async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {
 /// Counts the writes that the controllers would make: for all Services, or for some of a large
 /// cluster.
 async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Counts> {
-    let services = SERVICES.metadata(client, &ListParams::default().limit(PAGE)).await?;
-    let pods = PODS.metadata(client, &ListParams::default().limit(1)).await;
+    let services = SERVICES.first(client, PAGE).await?;
+    let pods = PODS.first(client, 1).await;
     let all_pods = pods.map_or(0, |pods| pods.items.len() as u64 + pods.left);
     let all_services = services.items.len() as u64 + services.left;
     let failed = |error: anyhow::Error| Unread::Failed(format!("{error:#}"));

@@ -12,21 +12,20 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList, TypeMeta};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList};
+use kube::core::PartialObjectMeta;
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text, harmless};
+use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, names_selector, needs_all_nodes, other_keys_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::pages::{List, PAGE, check_kind};
 use crate::progress::Progress;
-use failed::{Failed, forbidden};
+use failed::{Failed, forbidden, noted};
 pub(crate) use signs::may_tell_more;
-
-/// The number of objects of a page, as in kubectl.
-const PAGE: u32 = 500;
 
 /// The most pods without an address whose warnings are read.
 const WARNED: usize = 3;
@@ -52,8 +51,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn resource(self) -> ApiResource {
-        let (group, kind, plural) = match self {
+    /// Returns the group, the kind and the name of the resource.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
             Self::Service => ("", "Service", "services"),
             Self::Pod => ("", "Pod", "pods"),
             Self::Node => ("", "Node", "nodes"),
@@ -63,7 +63,11 @@ impl Kind {
             Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
             Self::Namespace => ("", "Namespace", "namespaces"),
             Self::EndpointSelector => (SELECTOR_GROUP, "EndpointSelector", "endpointselectors"),
-        };
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        let (group, kind, plural) = self.names();
         let version = if self == Self::EndpointSelector { "v1alpha1" } else { "v1" };
         let mut api_version = version.to_owned();
         if !group.is_empty() {
@@ -81,7 +85,7 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.resource().plural)
+        f.write_str(self.names().2)
     }
 }
 
@@ -193,91 +197,54 @@ impl Reader {
         }
     }
 
-    /// Lists objects page by page, and holds only one page at a time. If the list has changed so
-    /// much that the server cannot continue it, this lists all objects in one request, as client-go
-    /// does.
-    async fn pages<T>(
-        &self,
-        kind: Kind,
-        params: ListParams,
-        list: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
-        list_kinds: &[&str],
-        mut each: impl FnMut(&T) -> Result<(), Failed>,
-    ) -> Result<(), Failed>
-    where
-        T: Clone,
-    {
-        let mut params = ListParams { limit: Some(PAGE), ..params };
-        let mut read = 0;
-        loop {
-            let page = match list(&params).await {
-                Err(Error::Api(status)) if status.code == 410 && params.continue_token.is_some() => {
-                    params = ListParams { limit: None, continue_token: None, ..params };
-                    continue;
-                }
-                page => page.map_err(Failed::Request)?,
-            };
-            check_kind(Some(&page.types), list_kinds).map_err(Failed::Request)?;
-            page.items.iter().try_for_each(&mut each)?;
-            read += page.items.len();
-            let next = page.metadata.continue_.filter(|token| !token.is_empty());
-            let Some(token) = next else {
-                self.progress.end();
-                return Ok(());
-            };
-            self.progress.page(&kind.to_string(), read, page.metadata.remaining_item_count);
-            params.continue_token = Some(token);
-        }
+    fn pages(&self, kind: Kind, namespace: Option<&str>, params: ListParams) -> List<'static> {
+        let (api, (_, name, plural)) = (self.api(kind, namespace), kind.names());
+        List { api, kind: name, plural, params, pages: None }
     }
 
-    /// Lists objects.
-    async fn list(
+    /// Lists objects, and adds each to an empty `A`.
+    async fn list<A: Default>(
         &self,
         kind: Kind,
         namespace: Option<&str>,
         params: ListParams,
-        mut each: impl FnMut(Value) -> anyhow::Result<()>,
-    ) -> Result<(), Failed> {
-        let api = self.api(kind, namespace);
-        let list = async |params: &ListParams| api.list(params).await;
-        let list_kind = format!("{}List", kind.resource().kind);
-        self.pages(kind, params, list, &[&list_kind], |object| {
-            let json = json_of(kind, object).map_err(Failed::Request)?;
-            each(json).map_err(Failed::Object)
-        })
-        .await
+        mut add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
+    ) -> Result<A, Failed> {
+        let list = self.pages(kind, namespace, params);
+        let add_page = |all: &mut A, page: ObjectList<DynamicObject>| {
+            page.items.iter().try_for_each(|object| add(all, json_of(kind, object)?).map_err(Failed::Object))
+        };
+        list.objects(&self.progress, A::default, add_page).await
     }
 
-    /// Lists objects. Returns a note if the server forbids that.
-    pub(crate) async fn list_objects(
+    /// Lists objects, and adds each to an empty `A`. Returns a note if the server forbids that.
+    pub(crate) async fn list_objects<A: Default>(
         &self,
         kind: Kind,
         namespace: Option<&str>,
         params: ListParams,
-        each: impl FnMut(Value) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Option<String>> {
-        forbidden(self.list(kind, namespace, params, each).await, kind, namespace)
+        add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<A, String>> {
+        noted(self.list(kind, namespace, params, add).await, kind, namespace)
     }
 
-    /// Lists the metadata of objects. Returns a note if the server forbids that.
-    pub(crate) async fn list_metadata(
+    /// Lists the metadata of objects, and adds each to an empty `A`. Returns a note if the server
+    /// forbids that.
+    pub(crate) async fn list_metadata<A: Default>(
         &self,
         kind: Kind,
         namespace: Option<&str>,
         params: ListParams,
-        mut each: impl FnMut(Value) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Option<String>> {
-        let api = self.api(kind, namespace);
-        let list = async |params: &ListParams| api.list_metadata(params).await;
-        let list_kind = format!("{}List", kind.resource().kind);
-        // A server that does not know the form with the metadata alone answers with whole objects.
-        let list_kinds = ["PartialObjectMetadataList", &list_kind];
-        let read = self.pages(kind, params, list, &list_kinds, |object| {
-            let json = serde_json::to_value(&object.metadata);
-            let json = json.map_err(|error| Failed::Request(Error::SerdeError(error)))?;
-            each(json).map_err(Failed::Object)
-        });
-        forbidden(read.await, kind, namespace)
+        mut add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Result<A, String>> {
+        let list = self.pages(kind, namespace, params);
+        let add_page = |all: &mut A, page: ObjectList<PartialObjectMeta<DynamicObject>>| {
+            page.items.iter().try_for_each(|object| {
+                let json = serde_json::to_value(&object.metadata).map_err(Error::SerdeError)?;
+                add(all, json).map_err(Failed::Object)
+            })
+        };
+        noted(list.metadata(&self.progress, A::default, add_page).await, kind, namespace)
     }
 
     /// Reads the uid of an object. Returns `None` if it does not exist.
@@ -310,7 +277,9 @@ impl Reader {
         namespace: Option<&str>,
         params: ListParams,
     ) -> Result<(), Failed> {
-        self.list(kind, namespace, params, |object| Ok(objects.add(object)?)).await
+        let add = |all: &mut Objects, object| Ok(all.add(object)?);
+        objects.extend(self.list(kind, namespace, params, add).await?);
+        Ok(())
     }
 
     /// Reads the pods that a label selector selects, and adds their nodes to `nodes`.
@@ -322,11 +291,14 @@ impl Reader {
         nodes: &mut BTreeSet<String>,
     ) -> Result<(), Failed> {
         let params = ListParams::default().labels(selector);
-        let listed = self.list(Kind::Pod, Some(namespace), params, |pod| {
+        let add = |(pods, nodes): &mut (Objects, BTreeSet<String>), pod: Value| {
             nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
-            Ok(objects.add(pod)?)
-        });
-        listed.await
+            Ok(pods.add(pod)?)
+        };
+        let (pods, of_pods) = self.list(Kind::Pod, Some(namespace), params, add).await?;
+        objects.extend(pods);
+        nodes.extend(of_pods);
+        Ok(())
     }
 
     /// Reads all objects on which the explanation of a Service depends.
@@ -565,21 +537,6 @@ impl Reader {
         }
         reading.metadata = Some(found);
     }
-}
-
-/// Checks that an answer is of one of these kinds. So nobody takes the answer of another kind of
-/// server for an empty list, or for an object.
-pub(crate) fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
-    let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
-    if expected.contains(&kind) {
-        return Ok(());
-    }
-    let expected = expected.join(" or ");
-    let why = format!(
-        "the answer is of kind \"{}\", not {expected}; check the server in the kubeconfig, and whether a proxy answers in its place",
-        harmless(kind, 100)
-    );
-    Err(Error::Service(why.into()))
 }
 
 /// Returns false if no object can have such a name. A reference, such as that of an owner, may

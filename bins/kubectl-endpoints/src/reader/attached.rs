@@ -12,7 +12,8 @@ use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
 use kube_endpoint_explain::{Objects, names_selector};
 
 use super::failed::{Failed, forbidden};
-use super::{AT_ONCE, Kind, PAGE, Reader, Reading, SINGLE_NODES};
+use super::{AT_ONCE, Kind, Reader, Reading, SINGLE_NODES};
+use crate::pages::PAGE;
 
 impl Reading {
     /// Notes that the user may not read EndpointSelectors. Nobody has to know if they only rehearse

@@ -11,7 +11,8 @@ use kube_endpoint_explain::nearest_names;
 use serde_json::json;
 
 use super::failed::is_forbidden;
-use super::{AT_ONCE, Kind, PAGE, Reader, Reading, as_text, json_of};
+use super::{AT_ONCE, Kind, Reader, Reading, as_text, json_of};
+use crate::pages::PAGE;
 
 /// The most endpoints to look up, each with a request of its own. Somebody writes them by hand.
 const ENDPOINTS: usize = 20;

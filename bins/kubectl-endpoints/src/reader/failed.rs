@@ -24,19 +24,34 @@ impl Failed {
     }
 }
 
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+/// Returns what was listed, or a note if the server forbids the list.
+pub(super) fn noted<A>(
+    listed: Result<A, Failed>,
+    kind: Kind,
+    namespace: Option<&str>,
+) -> anyhow::Result<Result<A, String>> {
+    match listed {
+        Ok(all) => Ok(Ok(all)),
+        Err(Failed::Request(error)) if is_forbidden(&error) => {
+            Ok(Err(format!("You may not read {kind}: {}.", why_request_failed(&error))))
+        }
+        Err(failed) => Err(failed.of(kind, namespace)),
+    }
+}
+
 /// Returns a note if the server forbids a list.
 pub(super) fn forbidden(
     listed: Result<(), Failed>,
     kind: Kind,
     namespace: Option<&str>,
 ) -> anyhow::Result<Option<String>> {
-    match listed {
-        Ok(()) => Ok(None),
-        Err(Failed::Request(error)) if is_forbidden(&error) => {
-            Ok(Some(format!("You may not read {kind}: {}.", why_request_failed(&error))))
-        }
-        Err(failed) => Err(failed.of(kind, namespace)),
-    }
+    Ok(noted(listed, kind, namespace)?.err())
 }
 
 pub(super) fn is_forbidden(error: &Error) -> bool {

@@ -10,7 +10,8 @@ use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Code, FAILED_WRITES, Objects};
 use serde::Deserialize;
 
-use super::{Kind, PAGE, Reader};
+use super::{Kind, Reader};
+use crate::pages::PAGE;
 
 /// The namespace of the Leases.
 const SYSTEM: &str = "kube-system";
@@ -86,7 +87,7 @@ impl Reader {
         self.leases(objects).await;
         for reason in FAILED_WRITES {
             let params = ListParams::default().fields(&format!("reason={reason}"));
-            // The events before an error tell something, too.
+            // Who may not read events learns less.
             let _ = self.add(objects, Kind::Event, namespace, params).await;
         }
         if namespace.is_some_and(|namespace| namespace != DEFAULT) {

@@ -21,7 +21,7 @@ use crate::reader::{Kind, Reader};
 /// An error if the Endpoints are not to be converted, or if reading the cluster fails.
 pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager: &str) -> anyhow::Result<u8> {
     output.check_format()?;
-    let Connection { client, namespace, .. } = connect(global).await?;
+    let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = Reader::new(client.kube().clone());
     let key = match subject.split_once('/') {
         Some((_, name)) if name.contains('/') => {
@@ -32,15 +32,19 @@ pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager:
     };
     let endpoints = get(&reader, Kind::Endpoints, &key).await?;
     let service = get(&reader, Kind::Service, &key).await?;
-    let mut existing: Vec<ObjectMeta> = Vec::new();
-    let listed =
-        reader.list_metadata(Kind::EndpointSlice, Some(&*key.namespace), ListParams::default(), |metadata| {
-            existing.push(ObjectMeta::deserialize(metadata)?);
+    let params = ListParams::default();
+    let listed = reader.list_metadata(
+        Kind::EndpointSlice,
+        Some(&*key.namespace),
+        params,
+        |all: &mut Vec<_>, metadata| {
+            all.push(ObjectMeta::deserialize(metadata)?);
             Ok(())
-        });
-    if let Some(note) = listed.await? {
-        bail!("{note} Their names tell which ones the new slices can have.");
-    }
+        },
+    );
+    let existing = listed
+        .await?
+        .map_err(|note| anyhow!("{note} Their names tell which ones the new slices can have."))?;
     if endpoints.is_none() && service.is_none() {
         reader.check_namespace(&key.namespace).await?;
     }

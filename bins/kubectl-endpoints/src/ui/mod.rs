@@ -7,14 +7,12 @@
 mod embedded;
 mod proxy;
 
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use http::Uri;
-use kube_endpoint_api_client::client_with_answer_limit;
 use kube_endpoint_serving::BrowserGuard;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -22,7 +20,8 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::args::Global;
-use crate::connect::{ANSWER_LIMIT, config, kubeconfig};
+use crate::config_flags::ConfigFlags;
+use crate::connect::{client, config};
 use crate::output::{print, print_note};
 
 /// The manager's secure port.
@@ -40,15 +39,10 @@ const NOTE_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 pub(crate) struct UiArgs {
     /// Address of the manager, such as https://10.0.0.1:10270 [default: a tunnel of
-    /// `kubectl port-forward`]
+    /// `kubectl port-forward`]. --certificate-authority, --insecure-skip-tls-verify and
+    /// --tls-server-name are then about the manager
     #[arg(long, value_name = "URL")]
     address: Option<Uri>,
-    /// CA bundle that the manager's certificate is verified with
-    #[arg(long, value_name = "FILE", requires = "address")]
-    certificate_authority: Option<PathBuf>,
-    /// Do not verify the manager's certificate. It receives your credentials
-    #[arg(long, requires = "address", conflicts_with = "certificate_authority")]
-    insecure_skip_tls_verify: bool,
     /// Target of the tunnel: TYPE/NAME, as for `kubectl port-forward`
     #[arg(
         long,
@@ -71,8 +65,9 @@ pub(crate) struct UiArgs {
 ///
 /// An error if the kubeconfig is not usable, the manager does not answer, or the port is in use.
 pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
+    let flags = &global.config;
     if args.address.is_none()
-        && let Ok(kubeconfig) = kubeconfig(global)
+        && let Ok(kubeconfig) = flags.kubeconfig()
         && let Some(page) = embedded::page(&kubeconfig).await?
     {
         print(&format!(
@@ -80,25 +75,27 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
         ))?;
         return Ok(0);
     }
-    let (mut config, context) = config(global).await?;
+    let (mut config, context) = config(flags).await?;
     // These parts of the kubeconfig are about the API server and do not apply to the manager.
-    (config.root_cert, config.tls_server_name, config.proxy_url) = (None, None, None);
-    config.root_cert_file = args.certificate_authority.clone();
-    config.accept_invalid_certs = args.insecure_skip_tls_verify;
+    (config.root_cert, config.proxy_url) = (None, None);
+    config.tls_server_name.clone_from(&flags.tls_server_name);
+    config.root_cert_file.clone_from(&flags.certificate_authority);
+    config.accept_invalid_certs = flags.insecure_skip_tls_verify;
     let mut tunnel = None;
     config.cluster_url = match &args.address {
         Some(address) if address.scheme_str() == Some("https") => address.clone(),
         Some(address) => bail!("--address {address}: expected an address that begins with https://"),
         None => {
-            let (child, port) = open_tunnel(global, args).await?;
+            let (child, port) = open_tunnel(flags, args).await?;
             tunnel = Some(child);
+            config.tls_server_name = None;
             // The API server vouches for the pod at the other end; the manager's self-signed
             // certificate cannot.
             config.accept_invalid_certs = true;
             format!("https://127.0.0.1:{port}").parse()?
         }
     };
-    let manager = client_with_answer_limit(config, ANSWER_LIMIT).await?;
+    let manager = client(config, flags).await?;
     let listener = TcpListener::bind(("127.0.0.1", args.port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}; choose another --port", args.port))?;
@@ -125,14 +122,9 @@ fn named(url: String, context: &str) -> String {
 }
 
 /// Starts `kubectl port-forward`. Returns it, and the port on loopback.
-async fn open_tunnel(global: &Global, args: &UiArgs) -> anyhow::Result<(Child, u16)> {
+async fn open_tunnel(flags: &ConfigFlags, args: &UiArgs) -> anyhow::Result<(Child, u16)> {
     let mut command = Command::new("kubectl");
-    if let Some(path) = &global.kubeconfig {
-        command.arg("--kubeconfig").arg(path);
-    }
-    if let Some(context) = &global.context {
-        command.arg("--context").arg(context);
-    }
+    command.args(flags.words());
     command.args(["--namespace", &args.manager_namespace, "port-forward", "--address", "127.0.0.1"]);
     command.arg(&args.manager).arg(format!(":{SECURE_PORT}"));
     let target = format!("{} in namespace {}", args.manager, args.manager_namespace);

@@ -2,47 +2,24 @@
 //! the cluster is.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::large;
+use crate::proxy::proxy;
 use crate::server::{Shop, stderr, stdout};
-
-/// Passes connections on to a server and counts the bytes that it answers.
-async fn counting_proxy(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let count = Arc::new(AtomicUsize::new(0));
-    let answered = Arc::clone(&count);
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let (mut from_client, mut to_client) = client.into_split();
-            let (mut from_server, mut to_server) = TcpStream::connect(server).await.unwrap().into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
-            let answered = Arc::clone(&answered);
-            tokio::spawn(async move {
-                let mut bytes = vec![0; 1 << 16];
-                while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
-                    answered.fetch_add(read, Ordering::Relaxed);
-                    if to_client.write_all(&bytes[..read]).await.is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    (address, count)
-}
 
 /// Explains one Service of a cluster. Returns the requests and the bytes of the answers.
 async fn explained(services: usize) -> (Vec<String>, usize) {
     let shop = Shop::of(large::server(services, 10)).await;
-    let (address, bytes) = counting_proxy(shop.address()).await;
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let answered = Arc::clone(&bytes);
+    let count = move |answer: &[u8]| {
+        answered.fetch_add(answer.len(), Ordering::Relaxed);
+    };
+    let address = proxy(shop.address(), |_| {}, count).await;
     std::fs::write(shop.kubeconfig.path(), shop.server.kubeconfig(address)).unwrap();
     shop.server.clear_request_log();
     let (name, namespace) = large::service(7);

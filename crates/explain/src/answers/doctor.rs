@@ -15,7 +15,6 @@ mod two_at_once;
 mod webhooks;
 
 pub use crate::facts::answer::Answer;
-pub(crate) use crate::facts::lease::key_of;
 pub use crate::facts::lease::{Lease, LeaseState, MANAGER_LEASE};
 pub use examine::examine;
 pub use facts::{Counts, Facts, Instance, Read, Unread};

@@ -1,4 +1,5 @@
-//! Tells who still reads v1 Endpoints, so that somebody can decide to leave them behind.
+//! Tells who still reads v1 Endpoints, by what API servers themselves say about it: audit logs and
+//! metrics. It guesses nothing from images, permissions or configurations.
 //!
 //! The caller reads [`Facts`], each by itself and with the permissions that it has. Each kind of
 //! evidence is a function of what was read, and [`Report::of`] puts the verdicts together. A
@@ -6,24 +7,16 @@
 //! it could hide a reader, a namespace without one is [`Verdict::Unknown`].
 
 mod audit;
+mod clients;
 pub mod convert;
 mod evidence;
 mod metrics;
-mod pods;
-mod programs;
-mod prometheus;
-mod rbac;
 mod report;
 mod server;
-mod written;
 
 pub use audit::{AuditLog, AuditSummary};
 pub(crate) use evidence::seconds;
 pub use evidence::{Evidence, EvidenceKind, Requests, Source, Unseen};
 pub use metrics::Metrics;
-pub use pods::Pods;
-pub use prometheus::{Configuration, ConfigurationRead, PrometheusObjects};
-pub use rbac::Rbac;
 pub use report::{Facts, NamespaceVerdict, Report, Verdict};
-pub use server::{Called, addresses_of_api_servers, api_servers, called_services};
-pub use written::EndpointsObjects;
+pub use server::api_servers;

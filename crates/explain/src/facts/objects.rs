@@ -190,6 +190,76 @@ impl Objects {
         Ok(())
     }
 
+    /// Adds the objects of another set. They replace earlier ones of the same key.
+    pub fn extend(&mut self, other: Self) {
+        let Self {
+            services,
+            pods,
+            nodes,
+            zones: _,
+            slices,
+            endpoints,
+            endpoint_selectors,
+            unread_leases,
+            named_leases,
+            serves_no_selectors,
+            slice_writes,
+            endpoints_writes,
+            kept_slices,
+            kept_endpoints,
+            shows_managers,
+            pods_created,
+            events,
+            pod_events,
+            leases,
+            seen,
+            others,
+            raw,
+            skipped,
+            by_label,
+            repeated: _,
+        } = other;
+        if self.pods.is_empty() {
+            (self.pods, self.by_label) = (pods, by_label);
+        } else {
+            drop(by_label);
+            pods.into_values().for_each(|pod| self.add_pod(pod));
+        }
+        // An earlier object of the same key may have had what this one lacks.
+        services.keys().for_each(|key| self.raw.forget_service(key));
+        endpoints.keys().for_each(|key| drop(self.kept_endpoints.remove(key)));
+        for node in nodes.into_values() {
+            self.raw.kubelets.remove(&node.name);
+            self.add_node(node);
+        }
+        for slice in slices.into_values().flatten() {
+            let key = slice.key();
+            self.raw.note_label(&key);
+            self.kept_slices.remove(&key);
+            self.add_slice(slice, None);
+        }
+        self.services.extend(services);
+        self.endpoints.extend(endpoints);
+        self.endpoint_selectors.extend(endpoint_selectors);
+        self.unread_leases.extend(unread_leases);
+        self.named_leases.extend(named_leases);
+        self.serves_no_selectors |= serves_no_selectors;
+        self.slice_writes.extend(slice_writes);
+        self.endpoints_writes.extend(endpoints_writes);
+        self.kept_slices.extend(kept_slices);
+        self.kept_endpoints.extend(kept_endpoints);
+        self.shows_managers |= shows_managers;
+        self.pods_created.extend(pods_created);
+        for (all, more) in [(&mut self.events, events), (&mut self.pod_events, pod_events)] {
+            more.into_iter().for_each(|(about, events)| all.entry(about).or_default().extend(events));
+        }
+        self.leases.extend(leases);
+        self.seen.extend(seen);
+        self.others.extend(others);
+        self.raw.extend(raw);
+        self.skipped.extend(skipped);
+    }
+
     /// Notes a slice or Endpoints that controllers keep, since no controller made it.
     fn note_kept(&mut self, kind: &str, object: &Value) {
         let (content, kept) = match kind {
@@ -461,6 +531,28 @@ mod tests {
             Objects::read([pod("a", &json!({"app": "web"})), pod("a", &json!({"app": "api"}))]).unwrap();
         let selector = [("app", "web")].into_iter().collect();
         assert_eq!(names(&objects.selected(&"default".into(), &selector)), [""; 0]);
+    }
+
+    #[test]
+    fn a_set_that_is_added_is_as_if_its_objects_were() {
+        let labels = |app: &str| json!({"app": app});
+        let node = |zone: &str| json!({"kind": "Node", "metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": zone}}});
+        let slice = |name: &str| json!({"kind": "EndpointSlice", "addressType": "IPv4", "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "web"}}});
+        let event = |name: &str| json!({"kind": "Event", "metadata": {"name": name}, "reason": "R", "involvedObject": {"kind": "Service", "name": "web"}});
+        let first = [pod("a", &labels("web")), pod("b", &labels("web")), node("x"), slice("two"), event("e")];
+        let second = [pod("a", &labels("api")), node("y"), slice("one"), event("f")];
+        let mut both = Objects::read(first.clone()).unwrap();
+        both.extend(Objects::read(second.clone()).unwrap());
+        let want = Objects::read(first.into_iter().chain(second)).unwrap();
+        let text = |objects: &Objects| {
+            let Objects { pods, nodes, zones, slices, events, kept_slices, .. } = objects;
+            let kept = ["one", "two"].map(|name| kept_slices.get(&ObjectKey::new("default", name)));
+            let web = [("app", "web")].into_iter().collect();
+            let selected = objects.selected(&"default".into(), &web);
+            format!("{pods:?} {nodes:?} {zones:?} {slices:?} {events:?} {kept:?} {selected:?}")
+        };
+        assert_eq!(text(&both), text(&want));
+        assert_eq!(both.zones.len(), 1);
     }
 
     #[test]

@@ -96,6 +96,38 @@ pub(crate) struct FailedCreate<'a> {
 }
 
 impl RawFields {
+    /// Adds the fields of other objects.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.serving.extend(other.serving);
+        self.external_names.extend(other.external_names);
+        self.mistyped.extend(other.mistyped);
+        self.finalizers.extend(other.finalizers);
+        self.kubelets.extend(other.kubelets);
+        self.unlabelled_slices.extend(other.unlabelled_slices);
+        other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
+        self.known.extend(other.known);
+    }
+
+    /// Removes the fields of a Service.
+    pub(crate) fn forget_service(&mut self, key: &ObjectKey) {
+        self.external_names.remove(key);
+        self.finalizers.remove(key);
+        self.mistyped.remove(key);
+    }
+
+    /// Notes that a slice has the label that names its Service.
+    pub(crate) fn note_label(&mut self, slice: &ObjectKey) {
+        self.unlabelled_slices.remove(slice);
+    }
+
+    /// Adds an event. The latest about a workload counts.
+    fn add_failed_create(&mut self, of: (ObjectKey, Text), event: RecentEvent) {
+        let latest = self.failed_creates.entry(of).or_insert_with(|| event.clone());
+        if event.last > latest.last {
+            *latest = event;
+        }
+    }
+
     /// Reads an object.
     pub(crate) fn read(&mut self, kind: &str, object: &Value) {
         let metadata = &object["metadata"];
@@ -109,9 +141,7 @@ impl RawFields {
             }
             "Service" => {
                 let key = key();
-                self.external_names.remove(&key);
-                self.finalizers.remove(&key);
-                self.mistyped.remove(&key);
+                self.forget_service(&key);
                 let mistyped = MistypedKey::all_of(metadata);
                 if !mistyped.is_empty() {
                     self.mistyped.insert(key.clone(), mistyped);
@@ -134,17 +164,14 @@ impl RawFields {
             }
             "EndpointSlice" => {
                 if metadata["labels"][LABEL_SERVICE_NAME].is_string() {
-                    self.unlabelled_slices.remove(&key());
+                    self.note_label(&key());
                 } else {
                     self.unlabelled_slices.insert(key());
                 }
             }
             "Event" if object["reason"] == "FailedCreate" => {
                 let Ok((about, key, event)) = details::event(object) else { return };
-                let latest = self.failed_creates.entry((key, about)).or_insert_with(|| event.clone());
-                if event.last > latest.last {
-                    *latest = event;
-                }
+                self.add_failed_create((key, about), event);
             }
             _ => {}
         }

@@ -17,6 +17,13 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
+    /// Adds other signs: the latest of each counts.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.slices = self.slices.max(other.slices);
+        self.attached = self.attached.max(other.attached);
+        self.endpoints = self.endpoints.max(other.endpoints);
+    }
+
     /// Looks at the field managers of all slices and Endpoints. If those of a slice are not known,
     /// the pods that it holds as ready prove a write: one that became ready at some time is written
     /// later.

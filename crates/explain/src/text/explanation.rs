@@ -12,7 +12,6 @@ use crate::facts::age;
 use crate::facts::details::LastWrite;
 use crate::findings::Code;
 use crate::findings::code::Severity;
-use crate::findings::finding::Problem;
 use crate::findings::pod::{Place, PodExplanation};
 use crate::findings::pod_reason::{PodReason, Together};
 use crate::models::hint::HintReason;

@@ -21,7 +21,6 @@ impl EvidenceKind {
             Self::Reader => ("reader", Emphasis::Bad),
             Self::Refused => ("stays", Emphasis::Bad),
             Self::Writer => ("writer", Emphasis::Warning),
-            Self::Possible => ("possible", Emphasis::None),
             Self::Note => ("note", Emphasis::Dim),
         }
     }
@@ -33,16 +32,12 @@ impl Source {
             Self::Server => "version",
             Self::Metrics => "metrics",
             Self::AuditLog => "audit log",
-            Self::Endpoints => "Endpoints",
-            Self::Rbac => "RBAC",
-            Self::Pods => "pods",
-            Self::Configuration => "configuration",
         }
     }
 }
 
 impl Report {
-    /// Returns the text. A wide one lists who may read Endpoints, too.
+    /// Returns the text.
     pub fn text(&self, layout: Layout) -> Document {
         let mut document = Document::default();
         let (word, emphasis) = match self.exit_code() {
@@ -60,11 +55,10 @@ impl Report {
             counts.join(", ")
         );
         document.sentence(vec![span(word, emphasis), plain("  ")], &head, Emphasis::None, layout.columns);
-        let mut table = Table::new(2, &["NAMESPACE", "VERDICT", "ENDPOINTS"]);
+        let mut table = Table::new(2, &["NAMESPACE", "VERDICT"]);
         for of in &self.namespaces {
             let (word, emphasis) = of.verdict.word();
-            let endpoints = of.endpoints.map_or("not known".to_owned(), |count| count.to_string());
-            table.row([span(&*of.namespace, Emphasis::Strong), span(word, emphasis), plain(endpoints)]);
+            table.row([span(&*of.namespace, Emphasis::Strong), span(word, emphasis)]);
         }
         if !self.namespaces.is_empty() {
             document.heading("Verdicts");
@@ -118,13 +112,11 @@ impl Report {
 }
 
 fn add(heading: &str, evidence: &[Evidence], document: &mut Document, layout: Layout) {
-    let is_shown = |piece: &&Evidence| layout.wide || piece.kind != EvidenceKind::Possible;
-    let hidden = evidence.iter().filter(|piece| !is_shown(piece)).count();
     if evidence.is_empty() {
         return;
     }
     document.heading(heading);
-    let mut shown = evidence.iter().filter(is_shown).peekable();
+    let mut shown = evidence.iter().peekable();
     while let Some(piece) = shown.next() {
         let (word, emphasis) = piece.kind.word();
         let first = vec![plain("  "), span(format!("{word:<10}"), emphasis)];
@@ -141,15 +133,5 @@ fn add(heading: &str, evidence: &[Evidence], document: &mut Document, layout: La
         if let Some(remedy) = piece.remedy.as_deref().filter(|_| !is_same) {
             document.sentence(vec![plain(" ".repeat(12))], remedy, Emphasis::Strong, layout.columns);
         }
-    }
-    if hidden > 0 {
-        let who = if hidden == 1 { "1 subject".to_owned() } else { format!("{hidden} subjects") };
-        let line = format!("{who} or programs may read Endpoints; -o wide lists them.");
-        document.sentence(
-            vec![plain("  "), plain(format!("{:<10}", "possible"))],
-            &line,
-            Emphasis::Dim,
-            layout.columns,
-        );
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::clients;
 use super::evidence::{EvidenceKind, Findings, Names, READS, Requests, Source, Unseen, as_text, seconds};
-use super::programs::{Known, remedy_for_agent};
 
 /// The most clients, each with the namespace that it asks for, that a log holds. A log of a cluster
 /// has some hundreds.
@@ -17,6 +17,9 @@ const CLIENTS: usize = 20_000;
 const LONGEST_NAME: usize = 300;
 const PROXY_REMEDY: &str = "Use kubectl port-forward, an Ingress or a Gateway, or update the API servers to 1.37, which need no \
      Endpoints for it.";
+
+const WRITER_REMEDY: &str = "Let it write EndpointSlices. `kubectl endpoints retire --convert NAMESPACE/NAME` prints those that replace \
+     Endpoints.";
 
 /// The events of audit logs, added up line by line, so that a log may be larger than memory.
 #[derive(Clone, Debug, Default)]
@@ -264,11 +267,12 @@ pub struct AuditSummary {
     pub shows_services_proxy: bool,
 }
 
-/// Says what audit logs tell. `proxy_reads` is true if API servers read Endpoints for requests to
-/// `services/NAME/proxy`; `services` are those that exist, if that is known.
+/// Says what audit logs tell. `managers` are the users of the pods of kube-endpoint-manager;
+/// `proxy_reads` is true if API servers read Endpoints for requests to `services/NAME/proxy`;
+/// `services` are those that exist, if that is known.
 pub(super) fn evidence(
     log: Option<&AuditLog>,
-    known: &Known,
+    managers: &BTreeSet<Text>,
     proxy_reads: bool,
     services: Option<&BTreeSet<ObjectKey>>,
 ) -> Findings {
@@ -284,7 +288,7 @@ pub(super) fn evidence(
     limits(log, &mut findings);
     let mut notes: BTreeMap<&'static str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
     for (client, verbs) in &log.clients {
-        match (&client.target, known.of_request(&client.user, &client.agent)) {
+        match (&client.target, clients::known(&client.user, &client.agent, managers)) {
             (Target::Endpoints(_), Some(program)) => {
                 let (users, all) = notes.entry(program).or_default();
                 users.insert(&client.user);
@@ -355,8 +359,8 @@ fn of_endpoints(client: &Client, verbs: &BTreeMap<String, Count>, namespace: &st
     let written = of(&|verb, count| !is_read(verb) && !is_refused(count));
     let refused = of(&|_, count| is_refused(count));
     for (kind, counts, how, remedy) in [
-        (EvidenceKind::Reader, read, "", remedy_for_agent(&client.agent)),
-        (EvidenceKind::Writer, written, "", "Let it write EndpointSlices."),
+        (EvidenceKind::Reader, read, "", clients::remedy(&client.agent)),
+        (EvidenceKind::Writer, written, "", WRITER_REMEDY),
         (EvidenceKind::Note, refused, ", and the API server refused it", ""),
     ] {
         if counts.is_empty() {

@@ -12,14 +12,12 @@ pub(super) const READS: [&str; 3] = ["get", "list", "watch"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceKind {
-    /// Somebody reads Endpoints, or does so by its configuration.
+    /// Somebody reads Endpoints.
     Reader,
-    /// An object has to stay, or an API server needs it.
+    /// An API server needs Endpoints.
     Refused,
     /// Somebody other than a controller writes Endpoints.
     Writer,
-    /// Somebody may read Endpoints. Nobody saw it happen.
-    Possible,
     /// Known, and no reader that counts.
     Note,
 }
@@ -31,10 +29,6 @@ pub enum Source {
     Server,
     Metrics,
     AuditLog,
-    Endpoints,
-    Rbac,
-    Pods,
-    Configuration,
 }
 
 /// A piece of evidence.
@@ -111,6 +105,11 @@ pub(super) struct Findings {
 }
 
 impl Findings {
+    pub(super) fn extend(&mut self, other: Self) {
+        self.evidence.extend(other.evidence);
+        self.unseen.extend(other.unseen);
+    }
+
     /// Adds a piece of evidence; `remedy` may be empty.
     pub(super) fn add(
         &mut self,

@@ -9,11 +9,8 @@ use serde::Serialize;
 
 use super::evidence::{Evidence, EvidenceKind, Findings, Unseen};
 use super::metrics::KnownWatches;
-use super::{
-    AuditLog, AuditSummary, Called, ConfigurationRead, EndpointsObjects, Metrics, Pods, PrometheusObjects,
-    Rbac, audit, metrics, pods, prometheus, rbac, server, written,
-};
-use crate::answers::doctor::Read;
+use super::{AuditLog, AuditSummary, Metrics, audit, metrics, server};
+use crate::answers::doctor::{Instance, Read, runs_beside};
 
 /// The facts about a cluster, each as it was read.
 #[derive(Clone, Debug)]
@@ -28,27 +25,17 @@ pub struct Facts {
     pub metrics: Read<Vec<Metrics>>,
     /// The audit logs, if some were given.
     pub audit_log: Option<AuditLog>,
-    pub endpoints: Read<EndpointsObjects>,
     /// The Services of the namespace, or of all.
     pub services: Read<BTreeSet<ObjectKey>>,
-    /// The pods of all namespaces, or of those that could be read.
-    pub pods: Read<Pods>,
-    /// The reason why pods of other namespaces than that of the report could not be read.
-    pub pods_elsewhere: Read<()>,
-    pub rbac: Read<Rbac>,
-    /// The configurations of the Prometheus servers among the pods.
-    pub configurations: Vec<ConfigurationRead>,
-    /// The objects of prometheus-operator; empty if the server does not serve them.
-    pub prometheus: Read<PrometheusObjects>,
-    /// The Services that API servers call; needed for versions up to 1.33.
-    pub called: Read<Vec<Called>>,
+    /// The pods of kube-endpoint-manager, whose requests do not count.
+    pub managers: Read<Vec<Instance>>,
 }
 
 /// Says if a namespace may leave its Endpoints behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Somebody reads them, or an object has to stay.
+    /// Somebody reads them, or the API servers need them.
     Refuse,
     /// No reader was seen, but something that would show one could not be seen.
     Unknown,
@@ -63,8 +50,6 @@ pub enum Verdict {
 pub struct NamespaceVerdict {
     pub namespace: Text,
     pub verdict: Verdict,
-    /// The number of its Endpoints; `None` if they could not be read.
-    pub endpoints: Option<usize>,
     /// The evidence that is about this namespace only.
     pub evidence: Vec<Evidence>,
 }
@@ -99,12 +84,12 @@ impl Report {
         }
         evidence.sort_by(order);
         let not_seen = findings.unseen;
-        let counts = counts(facts);
-        let namespaces = counts.into_iter().map(|(namespace, endpoints)| {
+        let known: BTreeSet<Text> = own.keys().cloned().collect();
+        let namespaces = namespaces(facts, known).into_iter().map(|namespace| {
             let mut own = own.remove(&namespace).unwrap_or_default();
             own.sort_by(order);
             let verdict = verdict(evidence.iter().chain(&own), &not_seen);
-            NamespaceVerdict { verdict, endpoints, evidence: own, namespace }
+            NamespaceVerdict { verdict, evidence: own, namespace }
         });
         Self {
             namespaces: namespaces.collect(),
@@ -144,78 +129,49 @@ fn verdict<'e>(mut evidence: impl Iterator<Item = &'e Evidence>, not_seen: &[Uns
     }
 }
 
-/// Returns the namespaces of the report, each with the number of its Endpoints. Of all namespaces,
-/// these are those that have Services or Endpoints besides that of the API server.
-fn counts(facts: &Facts) -> BTreeMap<Text, Option<usize>> {
-    let endpoints = facts.endpoints.as_ref().ok();
-    let none = endpoints.map(|_| 0);
-    let mut counts: BTreeMap<Text, Option<usize>> = BTreeMap::new();
-    for service in facts.services.iter().flatten() {
-        if !(*service.namespace == *"default" && *service.name == *"kubernetes") {
-            counts.insert(service.namespace.clone(), none);
-        }
-    }
-    for (namespace, count) in endpoints.iter().flat_map(|endpoints| endpoints.counts()) {
-        if count > 0 {
-            counts.insert(namespace.clone(), Some(count));
-        }
-    }
+/// Returns the namespaces of the report: that of the command, or those that have a Service besides
+/// that of the API server. Without the Services, these are those with evidence.
+fn namespaces(facts: &Facts, with_evidence: BTreeSet<Text>) -> BTreeSet<Text> {
     if let Some(namespace) = &facts.namespace {
-        let count = counts.remove(namespace).unwrap_or(none);
-        counts = [(namespace.clone(), count)].into();
+        return [namespace.clone()].into();
     }
-    counts
+    let Ok(services) = &facts.services else { return with_evidence };
+    let of_api_server = ObjectKey::new("default", "kubernetes");
+    let others = services.iter().filter(|service| **service != of_api_server);
+    others.map(|service| service.namespace.clone()).collect()
 }
 
 fn findings(facts: &Facts) -> Findings {
     let mut all = Findings::default();
-    let mut add = |findings: Findings| {
-        all.evidence.extend(findings.evidence);
-        all.unseen.extend(findings.unseen);
-    };
-    let mut unread = Findings::default();
     let version = facts.server.as_ref().ok().copied();
     let log = facts.audit_log.as_ref();
     let api_servers = facts.api_servers.as_ref().ok().copied();
-    let seen = facts.pods.as_ref().ok();
-    let known = seen.map(Pods::known).unwrap_or_default();
-    let watches = KnownWatches {
-        replicas: seen.map_or(0, Pods::watching_replicas),
-        of_each_server: server::resolves(version),
-    };
-    let proxied = metrics::nobody_proxied(&facts.metrics, api_servers);
+    let managers = facts.managers.as_deref().unwrap_or_default();
+    let users = managers.iter().filter_map(|pod| pod.user.as_deref().map(Text::from)).collect();
     let proxy_reads = server::reads_for_proxy(version);
-    add(audit::evidence(log, &known, proxy_reads, facts.services.as_ref().ok()));
-    if let Some(all) = api_servers.filter(|all| *all > 1 && log.is_some()) {
-        let what = format!("There are {all} API servers, and the audit log of each has only requests to it");
+    all.extend(audit::evidence(log, &users, proxy_reads, facts.services.as_ref().ok()));
+    if let (Some(log), Some(servers @ 2..)) = (log, api_servers) {
+        let what =
+            format!("There are {servers} API servers, and the audit log of each has only requests to it");
         let remedy = "Give the logs of all of them: --audit-log FILE for each.";
         // A client that lists at another server is in the log of that one only.
-        let decides = log.is_some_and(|log| log.logs() < all);
-        add(Findings { unseen: vec![Unseen::new(what, decides, remedy)], ..Findings::default() });
+        all.unseen.push(Unseen::new(what, log.logs() < servers, remedy));
     }
-    let shows_proxy = log.is_some_and(AuditLog::shows_proxy);
-    add(server::evidence(&facts.server, &facts.called, shows_proxy, proxied));
-    add(metrics::evidence(&facts.metrics, api_servers, watches));
-    match &facts.endpoints {
-        Ok(endpoints) => add(written::evidence(endpoints, seen.is_some_and(Pods::has_kube_dns))),
-        Err(why) => unread.unread("Who writes Endpoints", why),
-    }
-    match &facts.rbac {
-        Ok(rbac) => add(rbac::evidence(rbac, seen, &known)),
-        Err(why) => unread.unread("Who may read Endpoints", why),
-    }
-    add(prometheus::evidence(seen, &facts.configurations, &facts.prometheus));
-    match &facts.pods {
-        Ok(pods) => add(pods::evidence(pods)),
-        Err(why) => unread.unread("Programs that read Endpoints by their configuration", why),
-    }
-    if let Err(why) = &facts.pods_elsewhere {
-        unread.unread("Programs of other namespaces that read Endpoints by their configuration", why);
+    let proxied = metrics::nobody_proxied(&facts.metrics, api_servers);
+    all.extend(server::evidence(&facts.server, log.is_some_and(AuditLog::shows_proxy), proxied));
+    // Those that run may watch.
+    let running: Vec<&Instance> = managers.iter().filter(|pod| pod.started.is_some()).collect();
+    let watches = KnownWatches {
+        replicas: if runs_beside(running.iter().copied()) { 0 } else { running.len() },
+        of_each_server: server::resolves(version),
+    };
+    all.extend(metrics::evidence(&facts.metrics, api_servers, watches));
+    if let Err(why) = &facts.managers {
+        all.unread("The pods of kube-endpoint-manager, whose requests do not count", why);
     }
     if let Err(why) = &facts.services {
-        unread.unread("Services", why);
+        all.unread("Services", why);
     }
-    add(unread);
     // Whatever could hide a reader comes first.
     all.unseen.sort_by_key(|unseen| !unseen.decides);
     all
