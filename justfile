@@ -70,9 +70,13 @@ sweep *ARGS:
 worlds *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin worlds -- {{ ARGS }}
 
-# Break the product with each patch in integration-tests/simulation/mutants, and find a history that notices: `just mutants --recorded`, `just mutants no-fence`
-mutants *ARGS:
-    cargo run --package kube-endpoint-simulation --bin mutants -- {{ ARGS }}
+# Break the product with each patch in integration-tests/simulation/mutants, and play the history that must notice: `just mutants`, `just mutants no-fence`
+mutants *NAMES:
+    integration-tests/simulation/mutants/play {{ NAMES }}
+
+# Change one expression of a plan after the other, and run the tests of its crate: `just mutants-of-plans mirroring`. It needs `cargo install cargo-mutants`
+mutants-of-plans PACKAGE *ARGS:
+    cargo mutants --package kube-endpoint-{{ PACKAGE }} {{ ARGS }}
 
 # Play hand-overs between this version and that of a tag, a branch or a commit, both ways: `just skew HEAD~100`; record what a version leaves: `just skew HEAD --record`
 skew REVISION *ARGS:

@@ -51,7 +51,8 @@ const FLOORS: [&str; 5] = ["facts", "models", "findings", "answers", "text"];
 fn upward(path: &Path, source: &str) -> Vec<usize> {
     let floor = |name: &str| FLOORS.iter().position(|floor| *floor == name);
     let path = path.to_string_lossy();
-    let Some(own) = path.split_once("crates/explain/src/").and_then(|(_, rest)| floor(rest.split('/').next()?))
+    let Some(own) =
+        path.split_once("crates/explain/src/").and_then(|(_, rest)| floor(rest.split('/').next()?))
     else {
         return Vec::new();
     };

@@ -288,11 +288,8 @@ mod tests {
         let address =
             EndpointAddress { ip: "10.0.0.1".into(), target_ref: Some(target), ..EndpointAddress::default() };
         let port = EndpointsPort { port: 80, ..EndpointsPort::default() };
-        let subset = EndpointSubset {
-            addresses: vec![address],
-            ports: vec![port],
-            ..EndpointSubset::default()
-        };
+        let subset =
+            EndpointSubset { addresses: vec![address], ports: vec![port], ..EndpointSubset::default() };
         let summary = Subsets::Summarized(Subsets::Listed(vec![subset.clone()]).summary());
         let check = |change: fn(&mut EndpointSubset), same: bool| {
             let mut changed = subset.clone();

@@ -77,7 +77,8 @@ pub use models::hand_over::HandOver;
 pub use models::hint::HintReason;
 pub use models::leader::{Leads, LeadsBy, NoLeader, NotChosen};
 pub use models::near::{
-    NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, nearest_names, other_keys_of,
+    NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, nearest_names,
+    other_keys_of,
 };
 pub use models::planned::Planned;
 pub use models::refused::{FAILED_WRITES, Refusal, Refused};

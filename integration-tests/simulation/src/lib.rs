@@ -9,7 +9,6 @@
 //! - `cluster`: the server, the managers, and their connections with all faults.
 //! - `watcher`: checks the rules for all times, from every change of the store and every request.
 //! - `finish`: checks the rules for the end, when nothing changes any more.
-//! - `mutants`: patches that break the product, which the rules must notice.
 //! - [`sweep`]: a fault at each request of a history, one after another.
 //! - [`worlds`]: small Services in all states. One plan has to put each of them right.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
@@ -22,7 +21,6 @@ mod checks;
 mod cluster;
 mod finish;
 pub mod history;
-pub mod mutants;
 mod objects;
 mod parallel;
 mod play;

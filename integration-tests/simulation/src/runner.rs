@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::history::{History, Profile};
-use crate::mutants::NOTHING_PANICS;
 use crate::parallel::on_all_cores;
 use crate::play::{Outcome, simulate};
 use crate::statistics::Statistics;
@@ -65,7 +64,7 @@ pub(crate) fn or_panic(play: impl FnOnce() -> Outcome) -> Outcome {
     catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|_| {
         let violation = Violation {
             at: Duration::ZERO,
-            rule: NOTHING_PANICS,
+            rule: "nothing panics",
             object: String::new(),
             detail: "see the standard error output".to_owned(),
         };

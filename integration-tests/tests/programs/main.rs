@@ -6,6 +6,7 @@ mod deploy;
 mod differential;
 mod handover;
 mod kubectl;
+mod mutants;
 mod page;
 
 use std::process::ExitCode;
@@ -13,7 +14,13 @@ use std::process::ExitCode;
 use kube_endpoint_integration_tests::programs;
 
 fn main() -> ExitCode {
-    let modules =
-        [deploy::tests(), differential::tests(), handover::tests(), kubectl::tests(), page::tests()];
+    let modules = [
+        deploy::tests(),
+        differential::tests(),
+        handover::tests(),
+        kubectl::tests(),
+        mutants::tests(),
+        page::tests(),
+    ];
     programs::run(modules.into_iter().flatten())
 }

@@ -1,8 +1,8 @@
 //! Finds pods that nearly match a selector: all labels but one are as the Service asks.
 
 mod keys;
-mod no_pods;
 mod names;
+mod no_pods;
 mod roles;
 mod typo;
 
@@ -14,9 +14,9 @@ use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Serialize;
 
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
+pub use names::nearest_names;
 pub use no_pods::NoPods;
 pub(crate) use no_pods::ROLLOUTS_HASH;
-pub use names::nearest_names;
 pub(crate) use typo::is_typo;
 
 /// The maximum number of names in a list of pods.

@@ -8,7 +8,6 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use kube_endpoint_simulation::text::Field;
-use kube_endpoint_simulation::worlds::judge;
 use kube_endpoint_simulation::{History, Profile, report, run_seeds, simulate_with_transcript};
 
 /// Plays the histories of many seeds on all cores.
@@ -29,9 +28,6 @@ struct Options {
     /// Play the history in this file.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Judge so many small worlds instead, spread evenly, until a law does not hold.
-    #[arg(long)]
-    worlds: Option<u64>,
     /// Print the history and every request, change and step of it, instead of a summary. For one
     /// seed or file.
     #[arg(long)]
@@ -55,9 +51,6 @@ fn history(seed: u64, profile: Option<Profile>) -> History {
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    if let Some(count) = options.worlds {
-        return judge_worlds(count);
-    }
     let one = match (&options.file, options.seed) {
         (Some(file), _) => {
             let text =
@@ -71,16 +64,6 @@ fn main() -> anyhow::Result<()> {
         Some(history) => play_one(&history, &options),
         None => play_many(&options),
     }
-}
-
-fn judge_worlds(count: u64) -> anyhow::Result<()> {
-    let verdict = judge(0..count, 1, |_| ());
-    if let Some(report) = verdict.report() {
-        println!("{report}");
-        bail!("a law did not hold");
-    }
-    println!("all laws held in {} worlds", verdict.judged.worlds);
-    Ok(())
 }
 
 fn play_one(history: &History, options: &Options) -> anyhow::Result<()> {
