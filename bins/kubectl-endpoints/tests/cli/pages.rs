@@ -1,5 +1,5 @@
-//! Tests that lists of several pages are of one moment: if the server cannot continue one, an object
-//! that is deleted meanwhile does not stay.
+//! Tests that lists of several pages are of one moment: if the server cannot continue one, an
+//! object that is deleted meanwhile does not stay.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -64,8 +64,8 @@ fn services() -> impl Iterator<Item = Value> {
     std::iter::once(service("a", "web")).chain(others)
 }
 
-/// Returns a slice in the first namespace whose Service does not exist, and two pages of slices with
-/// it.
+/// Returns a slice in the first namespace whose Service does not exist, and two pages of slices
+/// with it.
 fn slices() -> impl Iterator<Item = Value> {
     let others = (0..500).map(|at| slice("b", &format!("web-{at:03}"), "web"));
     [service("b", "web"), slice("a", "left", "gone")].into_iter().chain(others)

@@ -61,7 +61,8 @@ fn open_watches_are_explained_against_the_known_ones() {
     let watches = of_two.iter().find(|what| what.contains("watches")).unwrap();
     insta::assert_snapshot!(watches, @"4 watches of Endpoints are open, of which 2 may be known (1 of kube-controller-manager's garbage collector, 1 of kube-endpoint-manager, one for each replica); 2 are of nobody known");
     assert_eq!(verdict(&of(2), "shop"), Verdict::Unknown);
-    // A replica that does not run watches nothing, nor does one that serves EndpointSelectors alone.
+    // A replica that does not run watches nothing. One that serves EndpointSelectors alone does not
+    // watch Endpoints.
     let with = |change: fn(&mut Instance)| {
         let mut facts = facts("quiet");
         facts.managers.iter_mut().flatten().for_each(change);
