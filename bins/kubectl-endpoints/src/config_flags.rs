@@ -6,9 +6,10 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::{Args, FromArgMatches};
 use jiff::SignedDuration;
+use kube::Config;
 use kube::config::{
     AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster, NamedContext,
 };
@@ -88,7 +89,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 impl ConfigFlags {
     /// Reads the flags among the words of an incomplete command line, each in the form
-    /// `--FLAG=VALUE`. Returns none if one of them has a value that it cannot have.
+    /// `--FLAG=VALUE`. A value that cannot be read leaves out all of them.
     pub(crate) fn of_words(words: &[String]) -> Self {
         let command = Self::augment_args(clap::Command::new("flags").no_binary_name(true));
         let flag = |word: &str| word.strip_prefix("--")?.split('=').next().map(str::to_owned);
@@ -112,6 +113,7 @@ impl ConfigFlags {
     ///
     /// An error if there is no readable kubeconfig, or if a flag names what it does not have.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
+        self.check()?;
         let mut kubeconfig = match read_kubeconfig(self.kubeconfig.as_deref()) {
             Err(KubeconfigError::ReadConfig(error, _))
                 if error.kind() == ErrorKind::NotFound
@@ -129,17 +131,34 @@ impl ConfigFlags {
         Ok(kubeconfig)
     }
 
-    fn change(&self, kubeconfig: &mut Kubeconfig) -> anyhow::Result<()> {
-        let is_impersonated = self.as_user.is_some();
-        if !is_impersonated
-            && (!self.as_group.is_empty() || self.as_uid.is_some() || !self.as_user_extra.is_empty())
-        {
-            bail!("--as-group, --as-uid and --as-user-extra need a user: --as USER");
+    /// Changes the configuration that a pod has from its service account, as the flags say.
+    pub(crate) fn change_in_pod(&self, config: &mut Config) {
+        self.change_user(&mut config.auth_info);
+        if self.insecure_skip_tls_verify || self.certificate_authority.is_some() {
+            config.accept_invalid_certs = self.insecure_skip_tls_verify;
+            config.root_cert = None;
+            config.root_cert_file.clone_from(&self.certificate_authority);
         }
+        if self.tls_server_name.is_some() {
+            config.tls_server_name.clone_from(&self.tls_server_name);
+        }
+    }
+
+    /// Checks that the flags fit together.
+    fn check(&self) -> anyhow::Result<()> {
+        let needs_user = !self.as_group.is_empty() || self.as_uid.is_some() || !self.as_user_extra.is_empty();
+        ensure!(
+            self.as_user.is_some() || !needs_user,
+            "--as-group, --as-uid and --as-user-extra need a user: --as USER"
+        );
         ensure!(
             !(self.insecure_skip_tls_verify && self.certificate_authority.is_some()),
             "--certificate-authority has no effect with --insecure-skip-tls-verify; leave one of them out"
         );
+        Ok(())
+    }
+
+    fn change(&self, kubeconfig: &mut Kubeconfig) -> anyhow::Result<()> {
         if self.server.is_some() && kubeconfig.current_context.as_deref().unwrap_or_default().is_empty() {
             let context = Some(Context::default());
             kubeconfig.contexts.push(NamedContext { context, ..NamedContext::default() });
@@ -304,6 +323,24 @@ mod tests {
             serde_json::to_value(user).unwrap(),
             serde_json::json!({"client-certificate": "/cert", "client-key": "/key", "token": "t"})
         );
+    }
+
+    #[test]
+    fn flags_change_the_configuration_of_a_pod() {
+        let mut config = Config::new("https://10.96.0.1".parse().unwrap());
+        (config.root_cert, config.root_cert_file) = (Some(vec![vec![1]]), Some("/of-pod".into()));
+        config.auth_info.token_file = Some("/token".to_owned());
+        flags(&["--as=jane", "--as-group=ops", "--tls-server-name=a"]).change_in_pod(&mut config);
+        assert_eq!(config.auth_info.impersonate.as_deref(), Some("jane"));
+        assert_eq!(config.auth_info.impersonate_groups, Some(vec!["ops".to_owned()]));
+        assert_eq!(config.auth_info.token_file.as_deref(), Some("/token"));
+        assert_eq!((config.tls_server_name.as_deref(), config.accept_invalid_certs), (Some("a"), false));
+        assert_eq!(config.root_cert_file, Some("/of-pod".into()));
+        flags(&["--certificate-authority=/ca"]).change_in_pod(&mut config);
+        assert_eq!((&config.root_cert, &config.root_cert_file), (&None, &Some("/ca".into())));
+        flags(&["--insecure-skip-tls-verify", "--token=t"]).change_in_pod(&mut config);
+        assert_eq!((config.accept_invalid_certs, &config.root_cert_file), (true, &None));
+        assert!(config.auth_info.token.is_some() && config.auth_info.token_file.is_none());
     }
 
     /// `ui` hands them to `kubectl port-forward`.

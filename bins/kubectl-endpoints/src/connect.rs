@@ -66,7 +66,9 @@ pub(crate) async fn config(flags: &ConfigFlags) -> anyhow::Result<(Config, Strin
         // In a pod there is a service account in its place.
         Err(error) if flags.is_default_place() && error.is::<KubeconfigError>() => {
             let config = Config::incluster().map_err(|_| error);
-            return Ok((config.context("no cluster is configured; give --kubeconfig FILE")?, String::new()));
+            let mut config = config.context("no cluster is configured; give --kubeconfig FILE")?;
+            flags.change_in_pod(&mut config);
+            return Ok((config, String::new()));
         }
         Err(error) if error.is::<KubeconfigError>() => {
             return Err(error).context("the kubeconfig cannot be read");

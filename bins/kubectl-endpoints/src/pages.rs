@@ -57,8 +57,8 @@ impl List<'_> {
     }
 
     /// The server cannot continue a list (410) if it has forgotten the version of its first page.
-    /// What was read until then is thrown away, since some of it may have been deleted meanwhile,
-    /// and all is read again in one request, as client-go does.
+    /// This then throws away all pages, since some of their objects may have been deleted
+    /// meanwhile, and reads the whole list in one request, as client-go does.
     async fn read<T: Clone, A, E: From<Error>>(
         self,
         progress: &Progress,

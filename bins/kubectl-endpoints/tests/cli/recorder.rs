@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-/// A request: its path with the query, and its headers. The values of a repeated one are joined by `|`.
+/// A request: its path with the query, and its headers. `|` is between the values of a repeated
+/// one.
 pub(crate) type Request = (String, BTreeMap<String, String>);
 
 /// The server.

@@ -78,7 +78,7 @@ fn verdicts(report: &Value) -> BTreeMap<&str, &str> {
 }
 
 fn hides(report: &Value) -> Vec<String> {
-    let all = report["notSeen"].as_array().unwrap().iter().filter(|unseen| unseen["decides"] == true);
+    let all = report["notSeen"].as_array().unwrap().iter();
     all.map(|unseen| unseen["what"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -21,7 +21,6 @@ impl EvidenceKind {
             Self::Reader => ("reader", Emphasis::Bad),
             Self::Refused => ("stays", Emphasis::Bad),
             Self::Writer => ("writer", Emphasis::Warning),
-            Self::Note => ("note", Emphasis::Dim),
         }
     }
 }
@@ -76,14 +75,12 @@ impl Report {
     fn audit_log(&self, document: &mut Document, layout: Layout) {
         let Some(log) = &self.audit_log else { return };
         document.heading("Audit log");
-        let or_none = |verbs: &[String]| if verbs.is_empty() { "none".to_owned() } else { verbs.join(", ") };
+        let verbs: Vec<&str> = log.verbs_of_endpoints.iter().map(String::as_str).collect();
+        let verbs = if verbs.is_empty() { "none".to_owned() } else { verbs.join(", ") };
         let mut lines = vec![
             format!("{} events, from {} to {}.", log.events, seconds(log.from), seconds(log.to)),
-            format!("Verbs that it shows: {}.", or_none(&log.verbs)),
-            format!("Verbs of Endpoints that it shows: {}.", or_none(&log.verbs_of_endpoints)),
+            format!("Verbs of Endpoints that it shows: {verbs}."),
         ];
-        let shows = if log.shows_services_proxy { "shows" } else { "does not show" };
-        lines.push(format!("It {shows} requests to services/NAME/proxy."));
         if log.others > 0 {
             lines.push(format!("{} lines are JSON, but no audit event.", log.others));
         }
@@ -93,19 +90,13 @@ impl Report {
     }
 
     fn not_seen(&self, document: &mut Document, layout: Layout) {
-        for (heading, decides, emphasis) in
-            [("Could hide a reader", true, Emphasis::Warning), ("Not seen in any case", false, Emphasis::Dim)]
-        {
-            let unseen: Vec<&Unseen> =
-                self.not_seen.iter().filter(|unseen| unseen.decides == decides).collect();
-            if !unseen.is_empty() {
-                document.heading(heading);
-            }
-            for Unseen { what, remedy, .. } in unseen {
-                document.sentence(vec![plain("  ")], &format!("{what}."), emphasis, layout.columns);
-                if let Some(remedy) = remedy {
-                    document.sentence(vec![plain("    ")], remedy, Emphasis::None, layout.columns);
-                }
+        if !self.not_seen.is_empty() {
+            document.heading("Could hide a reader");
+        }
+        for Unseen { what, remedy, .. } in &self.not_seen {
+            document.sentence(vec![plain("  ")], &format!("{what}."), Emphasis::Warning, layout.columns);
+            if let Some(remedy) = remedy {
+                document.sentence(vec![plain("    ")], remedy, Emphasis::None, layout.columns);
             }
         }
     }

@@ -8,7 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::clients;
-use super::evidence::{EvidenceKind, Findings, Names, READS, Requests, Source, Unseen, as_text, seconds};
+use super::evidence::{EvidenceKind, Findings, Names, READS, Requests, Source, as_text};
 
 /// The most clients, each with the namespace that it asks for, that a log holds. A log of a cluster
 /// has some hundreds.
@@ -26,21 +26,33 @@ const WRITER_REMEDY: &str = "Let it write EndpointSlices. `kubectl endpoints ret
 pub struct AuditLog {
     /// The number of logs that were begun.
     logs: usize,
-    events: u64,
-    /// Lines that are not JSON.
-    damaged: u64,
-    /// Lines that are JSON and no audit event.
-    others: u64,
-    from: Option<Timestamp>,
-    to: Option<Timestamp>,
-    /// The verbs of all requests.
-    verbs: BTreeSet<String>,
-    /// The verbs of requests for Endpoints.
-    of_endpoints: BTreeSet<String>,
-    shows_proxy: bool,
+    summary: AuditSummary,
     clients: BTreeMap<Client, BTreeMap<String, Count>>,
     /// Events of clients that came after [`CLIENTS`] others.
     left_out: u64,
+}
+
+/// The extent of an audit log. A policy may drop requests, and a log begins and ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AuditSummary {
+    pub events: u64,
+    /// The number of lines that are not JSON.
+    pub damaged: u64,
+    /// The number of lines that are JSON and no audit event.
+    pub others: u64,
+    /// The times of the first and the last request.
+    #[serde(serialize_with = "as_text")]
+    pub from: Option<Timestamp>,
+    #[serde(serialize_with = "as_text")]
+    pub to: Option<Timestamp>,
+    /// The verbs of all requests.
+    pub verbs: BTreeSet<String>,
+    /// The verbs of requests for Endpoints.
+    pub verbs_of_endpoints: BTreeSet<String>,
+    /// True if it has requests to `services/NAME/proxy`.
+    pub shows_services_proxy: bool,
 }
 
 /// A client, and what it asked for.
@@ -65,7 +77,6 @@ struct Count {
     started: u64,
     ended: u64,
     refused: u64,
-    not_found: u64,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     names: Names,
@@ -150,33 +161,36 @@ impl AuditLog {
             Ok(event) if event.kind == "Event" && event.api_version.starts_with("audit.k8s.io/") => {
                 self.add_event(&event);
             }
-            Ok(_) => self.others += 1,
-            Err(_) if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() => self.others += 1,
-            Err(_) => self.damaged += 1,
+            Ok(_) => self.summary.others += 1,
+            Err(_) if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() => {
+                self.summary.others += 1;
+            }
+            Err(_) => self.summary.damaged += 1,
         }
     }
 
     /// Adds a line that is too long to be read.
     pub fn add_damaged(&mut self) {
-        self.damaged += 1;
+        self.summary.damaged += 1;
     }
 
     /// Returns the number of lines that were added, without empty ones.
     pub fn lines(&self) -> u64 {
-        self.events + self.damaged + self.others
+        self.summary.events + self.summary.damaged + self.summary.others
     }
 
     /// Returns the number of events.
     pub fn events(&self) -> u64 {
-        self.events
+        self.summary.events
     }
 
     fn add_event(&mut self, event: &RawEvent<'_>) {
-        self.events += 1;
+        let summary = &mut self.summary;
+        summary.events += 1;
         let at = event.request_received_timestamp.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
-        self.from = earlier(self.from, at);
-        self.to = self.to.max(at);
-        insert(&mut self.verbs, &event.verb);
+        summary.from = earlier(summary.from, at);
+        summary.to = summary.to.max(at);
+        insert(&mut summary.verbs, &event.verb);
         // The first event of a request does not tell as whom the client asks, nor the answer.
         if event.stage == "RequestReceived" {
             return;
@@ -186,11 +200,11 @@ impl AuditLog {
         };
         let target = match (&*object.resource, &*object.subresource) {
             ("endpoints", _) => {
-                insert(&mut self.of_endpoints, &event.verb);
+                insert(&mut summary.verbs_of_endpoints, &event.verb);
                 Target::Endpoints(object.namespace.clone().into_owned())
             }
             ("services", "proxy") => {
-                self.shows_proxy = true;
+                summary.shows_services_proxy = true;
                 Target::Proxy(ObjectKey::new(&*object.namespace, service_name(&object.name)))
             }
             _ => return,
@@ -209,7 +223,6 @@ impl AuditLog {
                 count.ended += 1;
                 let code = event.response_status.as_ref().map_or(0, |status| status.code);
                 count.refused += u64::from(code == 401 || code == 403);
-                count.not_found += u64::from(code == 404);
             }
         }
         count.first = earlier(count.first, at);
@@ -219,63 +232,14 @@ impl AuditLog {
         }
     }
 
-    /// Returns true if the log shows that somebody asks for Endpoints, so that its policy does not
-    /// drop reads of them.
-    fn shows_reads(&self) -> bool {
-        READS.iter().any(|verb| self.of_endpoints.contains(*verb))
+    pub(super) fn summary(&self) -> &AuditSummary {
+        &self.summary
     }
-
-    /// Returns true if the log shows requests to `services/NAME/proxy`.
-    pub(super) fn shows_proxy(&self) -> bool {
-        self.shows_proxy
-    }
-
-    pub(super) fn summary(&self) -> AuditSummary {
-        AuditSummary {
-            events: self.events,
-            damaged: self.damaged,
-            others: self.others,
-            from: self.from,
-            to: self.to,
-            verbs: self.verbs.iter().cloned().collect(),
-            verbs_of_endpoints: self.of_endpoints.iter().cloned().collect(),
-            shows_services_proxy: self.shows_proxy,
-        }
-    }
-}
-
-/// The extent of an audit log. A policy may drop requests, and a log begins and ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct AuditSummary {
-    pub events: u64,
-    /// The number of lines that are not JSON.
-    pub damaged: u64,
-    /// The number of lines that are JSON and no audit event.
-    pub others: u64,
-    /// The times of the first and the last request.
-    #[serde(serialize_with = "as_text")]
-    pub from: Option<Timestamp>,
-    #[serde(serialize_with = "as_text")]
-    pub to: Option<Timestamp>,
-    /// The verbs of all requests.
-    pub verbs: Vec<String>,
-    /// The verbs of requests for Endpoints.
-    pub verbs_of_endpoints: Vec<String>,
-    /// True if it has requests to `services/NAME/proxy`.
-    pub shows_services_proxy: bool,
 }
 
 /// Says what audit logs tell. `managers` are the users of the pods of kube-endpoint-manager;
-/// `proxy_reads` is true if API servers read Endpoints for requests to `services/NAME/proxy`;
-/// `services` are those that exist, if that is known.
-pub(super) fn evidence(
-    log: Option<&AuditLog>,
-    managers: &BTreeSet<Text>,
-    proxy_reads: bool,
-    services: Option<&BTreeSet<ObjectKey>>,
-) -> Findings {
+/// `proxy_reads` is true if API servers read Endpoints for requests to `services/NAME/proxy`.
+pub(super) fn evidence(log: Option<&AuditLog>, managers: &BTreeSet<Text>, proxy_reads: bool) -> Findings {
     let mut findings = Findings::default();
     let Some(log) = log else {
         findings.hidden(
@@ -285,27 +249,14 @@ pub(super) fn evidence(
         );
         return findings;
     };
-    limits(log, &mut findings);
-    let mut notes: BTreeMap<&'static str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    limits(&log.summary, &mut findings);
     for (client, verbs) in &log.clients {
-        match (&client.target, clients::known(&client.user, &client.agent, managers)) {
-            (Target::Endpoints(_), Some(program)) => {
-                let (users, all) = notes.entry(program).or_default();
-                users.insert(&client.user);
-                all.extend(verbs.keys().map(String::as_str));
-            }
-            (Target::Endpoints(namespace), None) => of_endpoints(client, verbs, namespace, &mut findings),
-            (Target::Proxy(service), _) => {
-                let is_gone = services.is_some_and(|services| !services.contains(service));
-                of_proxy(client, verbs, service, proxy_reads, is_gone, &mut findings);
-            }
+        match &client.target {
+            Target::Endpoints(_) if clients::is_known(&client.user, &client.agent, managers) => {}
+            Target::Endpoints(namespace) => of_endpoints(client, verbs, namespace, &mut findings),
+            Target::Proxy(service) if proxy_reads => of_proxy(client, verbs, service, &mut findings),
+            Target::Proxy(_) => {}
         }
-    }
-    for (program, (users, verbs)) in notes {
-        let users: Vec<&str> = users.into_iter().collect();
-        let verbs: Vec<&str> = verbs.into_iter().collect();
-        let what = format!("{program} is known: {} of Endpoints as {}", verbs.join(", "), users.join(", "));
-        findings.add(EvidenceKind::Note, Source::AuditLog, None, what, "");
     }
     if log.left_out > 0 {
         let what = format!(
@@ -319,24 +270,17 @@ pub(super) fn evidence(
 }
 
 /// Says what the log cannot show.
-fn limits(log: &AuditLog, findings: &mut Findings) {
-    if !log.shows_reads() {
+fn limits(summary: &AuditSummary, findings: &mut Findings) {
+    if !READS.iter().any(|verb| summary.verbs_of_endpoints.contains(*verb)) {
         findings.hidden(
             "The audit log has no get, list or watch of Endpoints at all, not even those of kube-controller-manager, so \
              its policy seems to drop them",
             "Log requests for endpoints at the level Metadata, and give a log that has been written since.",
         );
     }
-    let period = match (log.from, log.to) {
-        (Some(_), Some(_)) => {
-            format!("The audit log shows requests from {} to {}", seconds(log.from), seconds(log.to))
-        }
-        _ => "The audit log does not tell its period".to_owned(),
-    };
-    let what = format!("{period}, and only those that its policy logs and that reached its API servers");
-    findings.unseen.push(Unseen::new(what, false, ""));
-    if log.damaged > 0 {
-        let lines = if log.damaged == 1 { "1 line".to_owned() } else { format!("{} lines", log.damaged) };
+    if summary.damaged > 0 {
+        let lines =
+            if summary.damaged == 1 { "1 line".to_owned() } else { format!("{} lines", summary.damaged) };
         findings.hidden(
             format!("{lines} of the audit log could not be read"),
             "Give a log that is whole; lines that are cut off may hold a reader.",
@@ -344,61 +288,37 @@ fn limits(log: &AuditLog, findings: &mut Findings) {
     }
 }
 
+/// Tells reads and writes of Endpoints that the API server did not refuse.
 fn of_endpoints(client: &Client, verbs: &BTreeMap<String, Count>, namespace: &str, findings: &mut Findings) {
     let namespace = Some(Text::from(namespace)).filter(|namespace| !namespace.is_empty());
-    let is_read = |verb: &str| READS.contains(&verb);
-    let is_refused = |count: &Count| count.refused >= count.requests();
-    let of = |wanted: &dyn Fn(&str, &Count) -> bool| -> BTreeMap<&str, &Count> {
-        verbs
-            .iter()
-            .map(|(verb, count)| (&**verb, count))
-            .filter(|(verb, count)| wanted(verb, count))
-            .collect()
-    };
-    let read = of(&|verb, count| is_read(verb) && !is_refused(count));
-    let written = of(&|verb, count| !is_read(verb) && !is_refused(count));
-    let refused = of(&|_, count| is_refused(count));
-    for (kind, counts, how, remedy) in [
-        (EvidenceKind::Reader, read, "", clients::remedy(&client.agent)),
-        (EvidenceKind::Writer, written, "", WRITER_REMEDY),
-        (EvidenceKind::Note, refused, ", and the API server refused it", ""),
+    let place = if namespace.is_some() { "" } else { " of all namespaces" };
+    for (kind, reads, remedy) in [
+        (EvidenceKind::Reader, true, clients::remedy(&client.agent)),
+        (EvidenceKind::Writer, false, WRITER_REMEDY),
     ] {
-        if counts.is_empty() {
-            continue;
+        let counts = answered(verbs, |verb| READS.contains(&verb) == reads);
+        if !counts.is_empty() {
+            let what = format!("{}: {} of Endpoints{place}", named(client), in_words(&counts));
+            let evidence = findings.add(kind, Source::AuditLog, namespace.as_ref(), what, remedy);
+            evidence.requests = Some(requests(client, &counts));
         }
-        let place = if namespace.is_some() { "" } else { " of all namespaces" };
-        let what = format!("{}: {} of Endpoints{place}{how}", named(client), in_words(&counts));
-        let evidence = findings.add(kind, Source::AuditLog, namespace.as_ref(), what, remedy);
+    }
+}
+
+fn of_proxy(client: &Client, verbs: &BTreeMap<String, Count>, service: &ObjectKey, findings: &mut Findings) {
+    let counts = answered(verbs, |_| true);
+    if !counts.is_empty() {
+        let what = format!("{}: {} to services/{}/proxy", named(client), in_words(&counts), service.name);
+        let (kind, namespace) = (EvidenceKind::Reader, Some(&service.namespace));
+        let evidence = findings.add(kind, Source::AuditLog, namespace, what, PROXY_REMEDY);
         evidence.requests = Some(requests(client, &counts));
     }
 }
 
-fn of_proxy(
-    client: &Client,
-    verbs: &BTreeMap<String, Count>,
-    service: &ObjectKey,
-    proxy_reads: bool,
-    is_gone: bool,
-    findings: &mut Findings,
-) {
-    let counts: BTreeMap<&str, &Count> = verbs.iter().map(|(verb, count)| (&**verb, count)).collect();
-    let all = |number: fn(&Count) -> u64| counts.values().all(|count| number(count) >= count.requests());
-    let because = if !proxy_reads {
-        Some("for which API servers of this version read no Endpoints")
-    } else if all(|count| count.refused) {
-        Some("and the API server refused it")
-    } else if is_gone && all(|count| count.not_found) {
-        Some("a Service that does not exist")
-    } else {
-        None
-    };
-    let (kind, remedy) =
-        if because.is_some() { (EvidenceKind::Note, "") } else { (EvidenceKind::Reader, PROXY_REMEDY) };
-    let because = because.map(|because| format!(", {because}")).unwrap_or_default();
-    let name = &service.name;
-    let what = format!("{}: {} to services/{name}/proxy{because}", named(client), in_words(&counts));
-    let evidence = findings.add(kind, Source::AuditLog, Some(&service.namespace), what, remedy);
-    evidence.requests = Some(requests(client, &counts));
+/// Returns the wanted verbs with requests that the API server did not refuse.
+fn answered(verbs: &BTreeMap<String, Count>, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<&str, &Count> {
+    let all = verbs.iter().map(|(verb, count)| (&**verb, count));
+    all.filter(|(verb, count)| is_wanted(verb) && count.refused < count.requests()).collect()
 }
 
 fn named(client: &Client) -> String {

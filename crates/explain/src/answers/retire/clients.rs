@@ -13,33 +13,20 @@ const CONTROLLERS: [&str; 5] = [
     "namespace-controller",
     "resourcequota-controller",
 ];
-const API_SERVER: &str = "kube-apiserver";
-const CONTROLLER_MANAGER: &str = "kube-controller-manager";
-const MANAGER: &str = "kube-endpoint-manager";
-const PLUGIN: &str = "kubectl-endpoints";
-
 fn program(agent: &str) -> &str {
     agent.split('/').next().unwrap_or_default()
 }
 
-/// Returns the program that sent a request, if its requests for Endpoints do not count. `managers`
-/// are the users of the pods of kube-endpoint-manager.
-pub(super) fn known(user: &str, agent: &str, managers: &BTreeSet<Text>) -> Option<&'static str> {
+/// Returns true if requests of a client for Endpoints do not count: those of API servers,
+/// kube-controller-manager, kube-endpoint-manager and this plugin. `managers` are the users of the
+/// pods of kube-endpoint-manager.
+pub(super) fn is_known(user: &str, agent: &str, managers: &BTreeSet<Text>) -> bool {
     let account = user.strip_prefix("system:serviceaccount:kube-system:");
-    let is_controller = user == "system:kube-controller-manager"
-        || account.is_some_and(|account| CONTROLLERS.contains(&account));
-    if user == "system:apiserver" {
-        Some(API_SERVER)
-    } else if program(agent) == CONTROLLER_MANAGER || is_controller {
-        Some(CONTROLLER_MANAGER)
-    } else if program(agent) == MANAGER || agent.is_empty() && managers.contains(user) {
-        // Older ones list and watch without a user agent.
-        Some(MANAGER)
-    } else if program(agent) == PLUGIN {
-        Some(PLUGIN)
-    } else {
-        None
-    }
+    matches!(user, "system:apiserver" | "system:kube-controller-manager")
+        || account.is_some_and(|account| CONTROLLERS.contains(&account))
+        || matches!(program(agent), "kube-controller-manager" | "kube-endpoint-manager" | "kubectl-endpoints")
+        // An older kube-endpoint-manager lists and watches without a user agent.
+        || agent.is_empty() && managers.contains(user)
 }
 
 /// Returns what to do about a client with a user agent.
@@ -65,21 +52,21 @@ mod tests {
         let managers = ["system:serviceaccount:kem:kem".into()].into();
         let account = |name: &str| format!("system:serviceaccount:{name}");
         for (user, agent, want) in [
-            ("system:kube-controller-manager", "k3s/v1", Some("kube-controller-manager")),
-            ("admin", "kube-controller-manager/v1.36.2 (linux/amd64)", Some("kube-controller-manager")),
-            (&account("kube-system:endpoint-controller"), "", Some("kube-controller-manager")),
-            (&account("shop:endpoint-controller"), "", None),
-            (&account("kube-system:attachdetach-controller"), "", None),
-            (&account("kem:kem"), "", Some("kube-endpoint-manager")),
-            (&account("kem:kem"), "another-program/1", None),
-            ("jane", "", None),
-            ("jane", "kubectl-endpoints/0.1", Some("kubectl-endpoints")),
-            ("jane", "kubectl/v1.36", None),
-            ("system:apiserver", "kube-apiserver/v1", Some("kube-apiserver")),
-            ("jane", "kube-apiserver/v1", None),
-            ("jane", "kube-controller-manager-2/v1", None),
+            ("system:kube-controller-manager", "k3s/v1", true),
+            ("admin", "kube-controller-manager/v1.36.2 (linux/amd64)", true),
+            (&account("kube-system:endpoint-controller"), "", true),
+            (&account("shop:endpoint-controller"), "", false),
+            (&account("kube-system:attachdetach-controller"), "", false),
+            (&account("kem:kem"), "", true),
+            (&account("kem:kem"), "another-program/1", false),
+            ("jane", "", false),
+            ("jane", "kubectl-endpoints/0.1", true),
+            ("jane", "kubectl/v1.36", false),
+            ("system:apiserver", "kube-apiserver/v1", true),
+            ("jane", "kube-apiserver/v1", false),
+            ("jane", "kube-controller-manager-2/v1", false),
         ] {
-            assert_eq!(known(user, agent, &managers), want, "{user} {agent}");
+            assert_eq!(is_known(user, agent, &managers), want, "{user} {agent}");
         }
     }
 }

@@ -18,8 +18,6 @@ pub enum EvidenceKind {
     Refused,
     /// Somebody other than a controller writes Endpoints.
     Writer,
-    /// Known, and no reader that counts.
-    Note,
 }
 
 /// Where a piece of evidence comes from.
@@ -75,26 +73,17 @@ pub(crate) fn seconds(time: Option<Timestamp>) -> String {
     second.map_or_else(|| "an unknown time".to_owned(), |second| second.to_string())
 }
 
-/// Something that could not be seen.
+/// Something that could not be seen and could hide a reader, so that no namespace is known to have
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Unseen {
     /// A sentence without a full stop.
     pub what: String,
-    /// True if it could hide a reader, so that no namespace is known to have none. False if it only
-    /// limits what was seen.
-    pub decides: bool,
     /// How to see it, as sentences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-}
-
-impl Unseen {
-    pub(super) fn new(what: impl Into<String>, decides: bool, remedy: &str) -> Self {
-        let remedy = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
-        Self { what: what.into(), decides, remedy }
-    }
 }
 
 /// Evidence, and what could not be seen.
@@ -134,7 +123,8 @@ impl Findings {
 
     /// Adds something that could hide a reader.
     pub(super) fn hidden(&mut self, what: impl Into<String>, remedy: &str) {
-        self.unseen.push(Unseen::new(what, true, remedy));
+        let remedy = Some(remedy.to_owned()).filter(|remedy| !remedy.is_empty());
+        self.unseen.push(Unseen { what: what.into(), remedy });
     }
 
     /// Adds that something could not be read, which could hide a reader.

@@ -1,12 +1,10 @@
-//! Reads `/metrics` of API servers: open watches, and requests since they started.
+//! Reads `/metrics` of API servers: open watches of Endpoints, and requests for which they read
+//! Endpoints themselves.
 
-use kube_endpoint_core_model::Timestamp;
-
-use super::evidence::{EvidenceKind, Findings, Source, Unseen};
+use super::evidence::Findings;
 use crate::answers::doctor::Read;
 
 const WATCHES: &str = "apiserver_longrunning_requests";
-const DEPRECATED: &str = "apiserver_requested_deprecated_apis";
 const REQUESTS: &str = "apiserver_request_total";
 const STARTED: &str = "process_start_time_seconds";
 
@@ -15,12 +13,11 @@ const STARTED: &str = "process_start_time_seconds";
 pub struct Metrics {
     /// True if it has metrics of an API server at all.
     is_of_api_server: bool,
-    started: Option<Timestamp>,
+    /// True if it has the time at which the server started.
+    has_start: bool,
     /// The number of open watches of Endpoints.
     watches: u64,
-    /// True if somebody has asked for Endpoints since the server started. Servers tell since 1.33.
-    is_requested: bool,
-    /// The number of requests to `services/NAME/proxy`.
+    /// The number of requests to `services/NAME/proxy` since the server started.
     proxied: u64,
 }
 
@@ -36,11 +33,10 @@ impl Metrics {
             WATCHES if has(&[("group", ""), ("resource", "endpoints"), ("verb", "WATCH")]) => {
                 self.watches += count;
             }
-            DEPRECATED if has(&[("group", ""), ("resource", "endpoints")]) => self.is_requested |= count > 0,
             REQUESTS if has(&[("group", ""), ("resource", "services"), ("subresource", "proxy")]) => {
                 self.proxied += count;
             }
-            STARTED if value.is_finite() => self.started = Timestamp::from_second(value as i64).ok(),
+            STARTED => self.has_start = true,
             _ => {}
         }
     }
@@ -55,13 +51,13 @@ impl Metrics {
     /// Returns true if these are metrics of an API server, and complete: a server writes them by
     /// name, and `process_start_time_seconds` is one of the last.
     pub fn is_of_api_server(&self) -> bool {
-        self.is_of_api_server && self.started.is_some()
+        self.is_of_api_server && self.has_start
     }
 }
 
 /// Returns name, labels and value of a sample.
 fn parts(line: &str) -> Option<(&str, &str, f64)> {
-    let wanted = [WATCHES, DEPRECATED, REQUESTS, STARTED];
+    let wanted = [WATCHES, REQUESTS, STARTED];
     if !wanted.iter().any(|name| line.starts_with(name)) {
         return None;
     }
@@ -121,7 +117,6 @@ pub(super) fn evidence(
     };
     extent(metrics, api_servers, &mut findings);
     watches(metrics, known, &mut findings);
-    requests(metrics, &mut findings);
     findings
 }
 
@@ -147,6 +142,9 @@ fn watches(metrics: &[Metrics], known: KnownWatches, findings: &mut Findings) {
     let own = if known.of_each_server { metrics.len() as u64 } else { 0 };
     let replicas = known.replicas as u64;
     let expected = 1 + replicas + own;
+    if open <= expected {
+        return;
+    }
     let mut parts = vec!["1 of kube-controller-manager's garbage collector".to_owned()];
     if replicas > 0 {
         parts.push(format!("{replicas} of kube-endpoint-manager, one for each replica"));
@@ -154,46 +152,21 @@ fn watches(metrics: &[Metrics], known: KnownWatches, findings: &mut Findings) {
     if own > 0 {
         parts.push(format!("{own} of the API servers themselves"));
     }
-    let parts = parts.join(", ");
-    let word = if open == 1 { "watch of Endpoints is" } else { "watches of Endpoints are" };
-    if open > expected {
-        let more = open - expected;
-        let nobody = if more == 1 { "1 is of nobody known" } else { &format!("{more} are of nobody known") };
-        findings.hidden(
-            format!("{open} {word} open, of which {expected} may be known ({parts}); {nobody}"),
-            "An audit log tells whose they are.",
-        );
-    } else {
-        let what = format!("{open} {word} open, no more than the known ones ({parts})");
-        findings.add(EvidenceKind::Note, Source::Metrics, None, what, "");
-    }
-    let what = "Metrics show watches that are open now, not whose they are, and neither get nor list";
-    findings.unseen.push(Unseen::new(what, false, ""));
+    let more = open - expected;
+    let nobody = if more == 1 { "1 is of nobody known" } else { &format!("{more} are of nobody known") };
+    findings.hidden(
+        format!(
+            "{open} watches of Endpoints are open, of which {expected} may be known ({}); {nobody}",
+            parts.join(", ")
+        ),
+        "An audit log tells whose they are.",
+    );
 }
 
-fn requests(metrics: &[Metrics], findings: &mut Findings) {
-    let since = metrics.iter().filter_map(|of| of.started).max();
-    let since = since.map(|since| format!(" (the latest started at {since})")).unwrap_or_default();
-    let what = if metrics.iter().any(|of| of.is_requested) {
-        format!(
-            "Somebody has asked for Endpoints since the API servers started{since}, by apiserver_requested_deprecated_apis; \
-             that is always so while kube-controller-manager runs"
-        )
-    } else {
-        format!(
-            "apiserver_requested_deprecated_apis does not say that somebody has asked for Endpoints since the API servers \
-             started{since}; servers before 1.33 never say it"
-        )
-    };
-    findings.add(EvidenceKind::Note, Source::Metrics, None, what, "");
-}
-
-/// Returns true if the metrics of all API servers show that nobody has sent requests to
-/// `services/NAME/proxy` since they started; `Err` with the number of requests if somebody has.
-pub(super) fn nobody_proxied(metrics: &Read<Vec<Metrics>>, api_servers: Option<usize>) -> Result<bool, u64> {
-    let Ok(metrics) = metrics else { return Ok(false) };
-    match metrics.iter().map(|of| of.proxied).sum() {
-        0 => Ok(api_servers.is_some_and(|all| all <= metrics.len()) && !metrics.is_empty()),
-        proxied => Err(proxied),
-    }
+/// Returns the number of requests to `services/NAME/proxy` since the API servers started. `None` if
+/// no metrics show one, and some API server may have had one.
+pub(super) fn proxied(metrics: &Read<Vec<Metrics>>, api_servers: Option<usize>) -> Option<u64> {
+    let metrics = metrics.as_ref().ok()?;
+    let are_all = api_servers.is_some_and(|all| all <= metrics.len());
+    Some(metrics.iter().map(|of| of.proxied).sum()).filter(|count| *count > 0 || are_all)
 }

@@ -66,7 +66,7 @@ pub struct Report {
     pub namespaces: Vec<NamespaceVerdict>,
     /// The evidence that is about all namespaces.
     pub evidence: Vec<Evidence>,
-    /// Everything that could not be seen.
+    /// Everything that could hide a reader.
     pub not_seen: Vec<Unseen>,
 }
 
@@ -94,7 +94,7 @@ impl Report {
         Self {
             namespaces: namespaces.collect(),
             server: facts.server.as_ref().ok().map(ToString::to_string),
-            audit_log: facts.audit_log.as_ref().map(AuditLog::summary),
+            audit_log: facts.audit_log.as_ref().map(|log| log.summary().clone()),
             evidence,
             not_seen,
         }
@@ -104,7 +104,7 @@ impl Report {
     /// otherwise 0. Without a namespace, what could not be seen counts.
     pub fn exit_code(&self) -> u8 {
         let any = |verdict| self.namespaces.iter().any(|of| of.verdict == verdict);
-        let is_unknown = self.namespaces.is_empty() && self.not_seen.iter().any(|unseen| unseen.decides);
+        let is_unknown = self.namespaces.is_empty() && !self.not_seen.is_empty();
         match (any(Verdict::Refuse), any(Verdict::Unknown) || is_unknown) {
             (true, _) => 1,
             (false, true) => 2,
@@ -122,7 +122,7 @@ fn order(one: &Evidence, other: &Evidence) -> Ordering {
 fn verdict<'e>(mut evidence: impl Iterator<Item = &'e Evidence>, not_seen: &[Unseen]) -> Verdict {
     if evidence.any(|piece| matches!(piece.kind, EvidenceKind::Reader | EvidenceKind::Refused)) {
         Verdict::Refuse
-    } else if not_seen.iter().any(|unseen| unseen.decides) {
+    } else if !not_seen.is_empty() {
         Verdict::Unknown
     } else {
         Verdict::NoReaderSeen
@@ -142,23 +142,23 @@ fn namespaces(facts: &Facts, with_evidence: BTreeSet<Text>) -> BTreeSet<Text> {
 }
 
 fn findings(facts: &Facts) -> Findings {
-    let mut all = Findings::default();
     let version = facts.server.as_ref().ok().copied();
     let log = facts.audit_log.as_ref();
     let api_servers = facts.api_servers.as_ref().ok().copied();
     let managers = facts.managers.as_deref().unwrap_or_default();
     let users = managers.iter().filter_map(|pod| pod.user.as_deref().map(Text::from)).collect();
-    let proxy_reads = server::reads_for_proxy(version);
-    all.extend(audit::evidence(log, &users, proxy_reads, facts.services.as_ref().ok()));
-    if let (Some(log), Some(servers @ 2..)) = (log, api_servers) {
-        let what =
-            format!("There are {servers} API servers, and the audit log of each has only requests to it");
-        let remedy = "Give the logs of all of them: --audit-log FILE for each.";
+    let mut all = audit::evidence(log, &users, server::reads_for_proxy(version));
+    if let (Some(log), Some(servers)) =
+        (log, api_servers.filter(|servers| log.is_some_and(|log| log.logs() < *servers)))
+    {
         // A client that lists at another server is in the log of that one only.
-        all.unseen.push(Unseen::new(what, log.logs() < servers, remedy));
+        all.hidden(
+            format!("The audit logs are those of {} of {servers} API servers", log.logs()),
+            "Give the logs of all of them: --audit-log FILE for each.",
+        );
     }
-    let proxied = metrics::nobody_proxied(&facts.metrics, api_servers);
-    all.extend(server::evidence(&facts.server, log.is_some_and(AuditLog::shows_proxy), proxied));
+    let shows_proxy = log.is_some_and(|log| log.summary().shows_services_proxy);
+    all.extend(server::evidence(&facts.server, shows_proxy, metrics::proxied(&facts.metrics, api_servers)));
     // Those that run may watch.
     let running: Vec<&Instance> = managers.iter().filter(|pod| pod.started.is_some()).collect();
     let watches = KnownWatches {
@@ -172,7 +172,5 @@ fn findings(facts: &Facts) -> Findings {
     if let Err(why) = &facts.services {
         all.unread("Services", why);
     }
-    // Whatever could hide a reader comes first.
-    all.unseen.sort_by_key(|unseen| !unseen.decides);
     all
 }

@@ -30,20 +30,24 @@ pub(super) fn resolves(version: Option<ServerVersion>) -> bool {
 }
 
 /// Says what the version tells. `shows_proxy` is true if an audit log shows requests to
-/// `services/NAME/proxy`, and `proxied` what metrics tell about them.
-pub(super) fn evidence(
-    version: &Read<ServerVersion>,
-    shows_proxy: bool,
-    proxied: Result<bool, u64>,
-) -> Findings {
+/// `services/NAME/proxy`; `proxied` is their number by the metrics, if it is known.
+pub(super) fn evidence(version: &Read<ServerVersion>, shows_proxy: bool, proxied: Option<u64>) -> Findings {
     let mut findings = Findings::default();
     if let Err(why) = version {
         findings.unread("The version of the API servers, which may read Endpoints themselves", why);
     }
     let known = version.as_ref().ok().copied();
     let servers = known.map_or("API servers".to_owned(), |known| format!("API servers of version {known}"));
-    if reads_for_proxy(known) {
-        proxies(&servers, shows_proxy, proxied, &mut findings);
+    if reads_for_proxy(known) && !shows_proxy && proxied != Some(0) {
+        let times = match proxied {
+            Some(1) => "By their metrics that happened once".to_owned(),
+            Some(count) => format!("By their metrics that happened {count} times"),
+            None => "Their metrics do not tell how often".to_owned(),
+        };
+        findings.hidden(
+            format!("{servers} read Endpoints for requests to services/NAME/proxy. {times}, and no audit log shows by whom"),
+            "Log requests for services/proxy at the level Metadata, and give a log that has been written since.",
+        );
     }
     if resolves(known) {
         findings.add(
@@ -55,30 +59,4 @@ pub(super) fn evidence(
         );
     }
     findings
-}
-
-fn proxies(servers: &str, shows: bool, proxied: Result<bool, u64>, findings: &mut Findings) {
-    let reads = format!("{servers} read Endpoints for requests to services/NAME/proxy");
-    let probe = "`kubectl get --raw /api/v1/namespaces/default/services/no-such-service/proxy/` is answered with 404, and an audit \
-         log that shows it shows the others, too.";
-    let mut note = |source, what| {
-        findings.add(EvidenceKind::Note, source, None, what, "");
-    };
-    match (shows, proxied) {
-        (true, _) => note(Source::Server, format!("{reads}; the audit log shows such requests")),
-        (false, Err(count)) => {
-            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            findings.hidden(
-                format!("{reads}. By their metrics that happened {times}, and no audit log shows by whom"),
-                probe,
-            );
-        }
-        (false, Ok(true)) => note(
-            Source::Metrics,
-            format!("{reads}. By the metrics of all API servers there was none since they started"),
-        ),
-        (false, Ok(false)) => {
-            findings.hidden(format!("{reads}, and nothing shows that there are none"), probe);
-        }
-    }
 }
