@@ -96,6 +96,8 @@ async fn an_explanation_opens_by_keyboard_alone() {
     page.wait_until("the heading has the focus", &has_focus("h1", title)).await;
     let remedy = r#"document.body.innerText.includes("Set the Service's targetPort to")"#;
     page.wait_until("the remedy is shown", remedy).await;
+    let told = "document.getElementById('explanation').innerText.split('no container port named').length - 1";
+    assert_eq!(page.value(told).await, 1, "the finding is told once");
     let said = "document.getElementById('said').textContent.startsWith('down: 0 of 6 pods receive traffic')";
     page.wait_until("a screen reader is told", said).await;
     // The status arrives every 2 seconds, the explanation every 5; neither takes the focus away.
