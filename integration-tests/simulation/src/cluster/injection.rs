@@ -128,8 +128,8 @@ impl Connection {
         answer
     }
 
-    /// Ends all watches of the process. With [`RequestFault::OlderLists`], it cannot resume them, and the
-    /// next list of each kind shows an older state.
+    /// Ends all watches of the process. With [`RequestFault::OlderLists`], it cannot resume them,
+    /// and the next list of each kind shows an older state.
     fn disturb_watches(&self, fault: RequestFault) {
         let agent = format!("{} ", self.link.name);
         let is_own = move |request: &RequestInfo| request.user_agent.starts_with(&agent);

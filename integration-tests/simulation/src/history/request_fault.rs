@@ -32,8 +32,8 @@ impl RequestFault {
     }
 }
 
-/// A class of requests: those of one controller with one verb for one Service, Lease or, if they name no object,
-/// kind.
+/// A class of requests: those of one controller with one verb for one Service, Lease or, if they
+/// name no object, kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestClass {
     pub verb: Verb,

@@ -72,9 +72,9 @@ fn is_swept(name: &str, fault: Option<RequestFault>) -> bool {
     !NOT_SWEPT.iter().any(|(left_out, with)| *left_out == name && (with.is_none() || *with == fault))
 }
 
-/// Returns the points of a history at requests: classes, each with the number of the request. A read
-/// changes nothing, so it has each fault once, and no server answers it with 409. A server that
-/// answers 409 or 429 has changed nothing; one that answers 500 may have.
+/// Returns the points of a history at requests: classes, each with the number of the request. A
+/// read changes nothing, so it has each fault once, and no server answers it with 409. A server
+/// that answers 409 or 429 has changed nothing; one that answers 500 may have.
 fn points(history: &str, requests: impl IntoIterator<Item = (RequestClass, u8)>) -> Vec<Point> {
     let faults: Vec<RequestFault> =
         RequestFault::ALL.iter().copied().filter(|fault| is_swept(history, Some(*fault))).collect();
