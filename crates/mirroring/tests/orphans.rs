@@ -111,10 +111,12 @@ fn a_slice_that_somebody_else_has_a_part_in_is_kept() {
     for deleted in [Replaced, Redirected("kubectl".into())] {
         assert_eq!(deleted.clone().confirmed(&controller()), deleted);
         assert_eq!(deleted.clone().confirmed(&user), kept(KeptReason::OfSomebodyElse("kubectl".into())));
+        let uncertain = Maker::Uncertain("curl".into());
+        assert_eq!(deleted.clone().confirmed(&uncertain), kept(KeptReason::MakerUncertain("curl".into())));
         assert_eq!(deleted.confirmed(&Maker::Unknown), kept(KeptReason::MakerUnknown));
     }
     let skipped = || kept(KeptReason::AddressesSkipped);
-    for maker in [controller(), user, Maker::Unknown] {
+    for maker in [controller(), user, Maker::Uncertain("curl".into()), Maker::Unknown] {
         assert_eq!(skipped().confirmed(&maker), skipped());
     }
 }

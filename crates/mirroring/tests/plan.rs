@@ -177,6 +177,23 @@ fn endpoints_without_addresses_have_no_slices() {
 }
 
 #[test]
+fn the_later_of_two_spellings_of_an_address_that_is_not_ready_counts() {
+    let spelled = |ip: &str| json!({"ip": ip, "nodeName": ip});
+    let check = |ready: &[&str], not_ready: &[&str], want: (&str, bool)| {
+        let of = |ips: &[&str]| ips.iter().map(|ip| spelled(ip)).collect::<Vec<_>>();
+        let slices = synced(&endpoints(json!([
+            {"addresses": of(ready), "notReadyAddresses": of(not_ready)}
+        ])));
+        let [slice] = &slices[..] else { panic!("{slices:#?}") };
+        let [endpoint] = &slice.endpoints[..] else { panic!("{slice:#?}") };
+        assert_eq!((endpoint.node_name.as_deref(), endpoint.conditions.ready), (Some(want.0), Some(want.1)));
+    };
+    check(&["2001:db8::1", "2001:DB8::1"], &[], ("2001:db8::1", true));
+    check(&[], &["2001:db8::1", "2001:DB8::1"], ("2001:db8::1", false));
+    check(&["2001:db8::1"], &["2001:DB8::1"], ("2001:DB8::1", false));
+}
+
+#[test]
 fn endpoints_being_deleted_get_no_new_slices() {
     let before = synced(&one_address());
     let mut given = one_address();
@@ -203,6 +220,7 @@ fn slices_are_deleted_if_nothing_is_mirrored() {
         assert_eq!(plan.not_mirrored, want);
         if let Some(reason) = want {
             assert_eq!(plan.writes.delete, before, "{reason}");
+            assert!(!plan.is_empty());
             assert!(plan.writes.create.is_empty() && plan.writes.update.is_empty() && plan.events.is_empty());
             assert_eq!(plan.stats, PlanStats::default());
         }
@@ -271,18 +289,26 @@ fn what_counts_as_a_change() {
     check("hints", |it| it.endpoints[0].hints = Some(Default::default()), false);
     check("no owner", |it| it.metadata.owner_references.clear(), true);
     check(
-        "an owner of another kind as well",
+        "an owner of the same name and another kind as well",
         |it| {
             it.metadata.owner_references.push(OwnerReference::controller(
                 "v1",
                 "ConfigMap",
-                &"x".into(),
+                &"db".into(),
                 &"y".into(),
             ));
         },
         false,
     );
     check("a finalizer", |it| it.metadata.finalizers = vec!["x".into()], false);
+    check(
+        "an earlier owner of the same name as well",
+        |it| {
+            let earlier = OwnerReference { uid: "old".into(), ..it.metadata.owner_references[0].clone() };
+            it.metadata.owner_references.push(earlier);
+        },
+        true,
+    );
     check("an owner with another uid", |it| it.metadata.owner_references[0].uid = "old".into(), true);
     check("a zone", |it| it.endpoints[0].zone = Some("z".into()), true);
     check("a node", |it| it.endpoints[0].node_name = Some("n".into()), true);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::checks;
 use crate::cluster::Cluster;
-use crate::history::{Action, History, Manager, Place, Process, Step};
+use crate::history::{Action, History, Manager, Process, RequestClass, Step};
 use crate::statistics::Statistics;
 use crate::watcher::{Line, SharedWatcher, Violation};
 
@@ -32,8 +32,8 @@ pub struct Outcome {
     pub without_effect: Vec<String>,
     /// The lines of the transcript, if the caller wants them.
     pub transcript: Vec<Line>,
-    /// The number of requests of the managers to each place until the last step, up to three.
-    pub places: BTreeMap<Place, u8>,
+    /// The number of requests of the managers in each class until the last step, up to three.
+    pub classes: BTreeMap<RequestClass, u8>,
 }
 
 /// Plays a history on a runtime of its own, with a paused clock.
@@ -108,15 +108,15 @@ struct Run<'a> {
     is_eventful: bool,
     /// The number of hours in a row before it without an event and an active fault.
     idle_hours: u32,
-    places: BTreeMap<Place, u8>,
+    classes: BTreeMap<RequestClass, u8>,
 }
 
 impl Run<'_> {
     async fn play(history: &History, is_transcript_wanted: bool) -> Outcome {
         let watcher = SharedWatcher::new(&history.setup, is_transcript_wanted);
         let cluster = Cluster::new(&history.setup, watcher.clone(), Vec::new());
-        let (began, places) = (Instant::now(), BTreeMap::new());
-        let mut run = Run { history, cluster, watcher, began, is_eventful: true, idle_hours: 0, places };
+        let (began, classes) = (Instant::now(), BTreeMap::new());
+        let mut run = Run { history, cluster, watcher, began, is_eventful: true, idle_hours: 0, classes };
         run.act().await;
         let killed = run.cluster.managers.killed_at_writes();
         run.cluster.managers.abort();
@@ -134,8 +134,8 @@ impl Run<'_> {
             }
         }
         let transcript = watcher.transcript.take();
-        let places = run.places;
-        Outcome { violation: watcher.violation(), statistics, without_effect, transcript, places }
+        let classes = run.classes;
+        Outcome { violation: watcher.violation(), statistics, without_effect, transcript, classes }
     }
 
     async fn act(&mut self) {
@@ -268,7 +268,7 @@ impl Run<'_> {
             Process::ServerClock { seconds } => self.cluster.server.jump_clock(seconds),
             Process::Restore { .. } => self.cluster.restore(number),
             Process::Compact {} => self.cluster.server.compact(),
-            Process::AtRequest { .. } => managers.strikes.arm(process),
+            Process::AtRequest { .. } => managers.request_faults.arm(process),
             Process::EditLease { delete } => {
                 if self.cluster.has_lease() {
                     self.watcher.lock().lease_is_edited();
@@ -286,9 +286,9 @@ impl Run<'_> {
 
     async fn finish(&mut self) {
         self.cluster.end_all();
-        let (not_struck, places) = self.cluster.managers.strikes.end();
-        self.watcher.lock().without_effect.extend(not_struck);
-        self.places = places;
+        let (not_injected, classes) = self.cluster.managers.request_faults.end();
+        self.watcher.lock().without_effect.extend(not_injected);
+        self.classes = classes;
         self.cluster.managers.stop(Manager::C, None);
         self.start_managers();
         // Also a server that was an hour behind shows everything in the end.

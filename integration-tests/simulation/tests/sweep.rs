@@ -1,6 +1,6 @@
 //! Plays a sample of the fault sweep. `just sweep` plays all of it.
 
-use kube_endpoint_simulation::history::Strike;
+use kube_endpoint_simulation::history::RequestFault;
 use kube_endpoint_simulation::report;
 use kube_endpoint_simulation::sweep::{Sweep, play};
 
@@ -24,11 +24,11 @@ fn all_rules_hold_with_a_fault_at_each_of_200_requests() {
         .collect();
     assert!(reports.is_empty(), "{}", reports.join("\n\n"));
     println!("{} points: {swept:#?}", sweep.points());
-    let [points, struck] = swept.points();
+    let [points, injected] = swept.points();
     assert_eq!(points, SAMPLE);
-    assert!(struck > SAMPLE * 9 / 10, "{swept:#?}");
-    assert_eq!(swept.by_strike.len(), Strike::ALL.len());
-    for (strike, [_, struck]) in &swept.by_strike {
-        assert!(*struck >= 5, "{strike}: {struck}");
+    assert!(injected > SAMPLE * 9 / 10, "{swept:#?}");
+    assert_eq!(swept.by_fault.len(), RequestFault::ALL.len());
+    for (fault, [_, injected]) in &swept.by_fault {
+        assert!(*injected >= 5, "{fault}: {injected}");
     }
 }

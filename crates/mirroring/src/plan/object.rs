@@ -134,8 +134,7 @@ impl<'a> Template<'a> {
 /// Returns a slice with the name, uid, version and finalizers of an existing one of the same
 /// address type. So the API server refuses the update if another client wrote the slice in between.
 pub(super) fn in_place_of(existing: &EndpointSlice, slice: EndpointSlice) -> EndpointSlice {
-    let ObjectMeta { namespace, labels, annotations, owner_references, .. } = slice.metadata;
-    let metadata =
-        ObjectMeta { namespace, labels, annotations, owner_references, ..existing.metadata.clone() };
+    let ObjectMeta { labels, annotations, owner_references, .. } = slice.metadata;
+    let metadata = ObjectMeta { labels, annotations, owner_references, ..existing.metadata.clone() };
     EndpointSlice { metadata, ..slice }
 }

@@ -161,6 +161,7 @@ fn of_many_outstanding_objects_some_are_held_and_the_others_leave_a_digest() {
     assert_eq!(echo(MOST_OBJECTS, &[], "x"), "same");
     assert_eq!(echo(MOST_OBJECTS + 1, &[], "y"), "different");
     assert_eq!(echo(MOST_OBJECTS + 2, &[("a", "b")], "x"), "different");
+    assert_eq!(echo(MOST_OBJECTS - 1, &[], "x"), "held");
     assert_eq!(echo(0, &[], "x"), "held");
     send(MOST_OBJECTS + 20);
     assert_eq!(echo(MOST_OBJECTS + 20, &[], "x"), "held", "in place of one that has been seen");
@@ -240,4 +241,8 @@ fn what_another_process_wrote_is_handed_on() {
     assert_eq!(fixture.last_version(), None);
     fixture.begin().answered(version(5), version(1));
     assert_eq!(fixture.last_version(), Some(5), "the server does not have version 8");
+    let before = fixture.begin();
+    fixture.ledger.continue_from(None);
+    before.answered(version(9), version(1));
+    assert_eq!(fixture.last_version(), None, "the other process may have written later");
 }

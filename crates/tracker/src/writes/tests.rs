@@ -87,8 +87,10 @@ fn a_bookmark_moves_the_cache_on() {
     let fixture = Fixture::new();
     fixture.write("a", 10);
     assert!(fixture.stale(9, &[]));
+    assert!(!fixture.stale(10, &[]));
     // No event of the write itself came: it was made and deleted between two lists.
     assert!(!fixture.stale(20, &[]));
+    assert_eq!(fixture.0.len(), (0, 1));
     fixture.0.take_missed();
     assert!(fixture.0.is_empty());
 }

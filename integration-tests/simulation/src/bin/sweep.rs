@@ -105,14 +105,14 @@ fn print_failure(Failure { number, name, history, violation }: &Failure) {
 }
 
 fn print_result(swept: &Swept, options: &Options) {
-    for (name, [points, struck]) in &swept.by_history {
-        println!("{points:>8}  {struck:>8} struck  {name}");
+    for (name, [points, injected]) in &swept.by_history {
+        println!("{points:>8}  {injected:>8} injected  {name}");
     }
-    for (strike, [points, struck]) in &swept.by_strike {
-        println!("{points:>8}  {struck:>8} struck  {strike}");
+    for (fault, [points, injected]) in &swept.by_fault {
+        println!("{points:>8}  {injected:>8} injected  {fault}");
     }
-    let [points, struck] = swept.points();
-    println!("{points:>8}  {struck:>8} struck, {} failures", swept.failures.len());
+    let [points, injected] = swept.points();
+    println!("{points:>8}  {injected:>8} injected, {} failures", swept.failures.len());
     for failure in swept.failures.iter().filter(|_| !options.no_shrink) {
         println!("\npoint {} in {}", failure.number, failure.name);
         println!("{}", report(&failure.history, &failure.violation));

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tower::{Service, ServiceExt};
 
+use super::request_faults::{RequestFaults, class_of};
 use super::servers::{Servers, is_whole_list};
-use super::strikes::{Strikes, place_of};
 use crate::history::Manager;
 use crate::random::Random;
 use crate::watcher::SharedWatcher;
@@ -138,7 +138,7 @@ pub(crate) const UPSTREAM: &str = "kube-controller-manager";
 pub(super) struct Connection {
     pub(super) server: EmbeddedApiServer,
     pub(super) servers: Arc<Servers>,
-    pub(super) strikes: Arc<Strikes>,
+    pub(super) request_faults: Arc<RequestFaults>,
     pub(super) link: Arc<Link>,
     pub(super) watcher: SharedWatcher,
 }
@@ -173,9 +173,9 @@ impl Connection {
         if self.link.manager == Manager::K {
             return self.pass_on(request).await;
         }
-        let (place, request) = place_of(request).await;
-        match place.and_then(|place| self.strikes.count(place)) {
-            Some(due) => self.strike(due, request).await,
+        let (class, request) = class_of(request).await;
+        match class.and_then(|class| self.request_faults.count(class)) {
+            Some(due) => self.inject(due, request).await,
             None => self.pass_on(request).await,
         }
     }

@@ -15,8 +15,8 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::connection::{Connection, KillAt, Link};
+use super::request_faults::RequestFaults;
 use super::servers::Servers;
-use super::strikes::Strikes;
 use crate::history::{Manager, Setup};
 use crate::random::Random;
 use crate::watcher::{Recorder, SharedWatcher};
@@ -52,7 +52,7 @@ pub(crate) struct Managers {
     began: Instant,
     watcher: SharedWatcher,
     pub(crate) servers: Arc<Servers>,
-    pub(crate) strikes: Arc<Strikes>,
+    pub(crate) request_faults: Arc<RequestFaults>,
     slots: Mutex<BTreeMap<Manager, Slot>>,
     killed_at_writes: Arc<[AtomicUsize; 2]>,
 }
@@ -66,7 +66,7 @@ impl Managers {
             began: Instant::now(),
             watcher,
             servers,
-            strikes: Arc::default(),
+            request_faults: Arc::default(),
             slots: Mutex::default(),
             killed_at_writes: Arc::default(),
         })
@@ -111,7 +111,7 @@ impl Managers {
         let connection = Connection {
             server: self.server.clone(),
             servers: Arc::clone(&self.servers),
-            strikes: Arc::clone(&self.strikes),
+            request_faults: Arc::clone(&self.request_faults),
             link: Arc::clone(&link),
             watcher: self.watcher.clone(),
         };

@@ -4,10 +4,10 @@ mod candidates;
 mod changes;
 mod connection;
 mod faults;
+mod injection;
 mod managers;
+mod request_faults;
 mod servers;
-mod strike;
-mod strikes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

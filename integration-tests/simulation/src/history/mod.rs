@@ -7,8 +7,8 @@ mod named;
 mod pieces;
 mod process;
 mod profile;
+mod request_fault;
 mod setup;
-mod strike;
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +18,8 @@ pub use change::{Change, Identity, Readiness, Retirement, Rule, TargetPort};
 pub use fault::{Fault, Kind, Manager, Selection, Verb, sender};
 pub use process::Process;
 pub use profile::Profile;
+pub use request_fault::{RequestClass, RequestFault};
 pub use setup::Setup;
-pub use strike::{Place, Strike};
 
 use crate::text::{Field, TextError};
 

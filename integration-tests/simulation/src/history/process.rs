@@ -1,7 +1,7 @@
 //! The actions on processes, clocks and the server's storage.
 
 use super::fault::Manager;
-use super::strike::{Place, Strike};
+use super::request_fault::{RequestClass, RequestFault};
 use crate::text::text_enum;
 
 text_enum! {
@@ -34,9 +34,9 @@ text_enum! {
         "compact" Compact {}
         /// Removes the holder of the Lease, or deletes the Lease.
         "edit-lease" EditLease { delete: bool }
-        /// A fault at one of the next requests of the managers to a place, before or after the
+        /// A fault at one of the next requests of the managers in a class, before or after the
         /// server handles it. No seed alone leads here.
-        "at-request" AtRequest { place: Place, nth: u8, handled: bool, strike: Strike }
+        "at-request" AtRequest { request: RequestClass, nth: u8, handled: bool, fault: RequestFault }
     }
 }
 

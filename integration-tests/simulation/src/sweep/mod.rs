@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::history::{Action, History, Place, Process, Profile, Setup, Step, Strike};
+use crate::history::{Action, History, Process, Profile, RequestClass, RequestFault, Setup, Step};
 use crate::parallel::on_all_cores;
 use crate::play::simulate;
 use crate::random::Random;
@@ -41,11 +41,11 @@ const SEED: u64 = 1;
 /// `servers-with-two-storages`, chance decides from which of two storages a process reads. In two,
 /// only a renewal of the Lease or a write shows that the storage went back. In the last, a process
 /// deletes the leftovers that its first list shows.
-const NOT_SWEPT: &[(&str, Option<Strike>)] = &[
+const NOT_SWEPT: &[(&str, Option<RequestFault>)] = &[
     ("pod-deletion-that-an-old-watch-skips", None),
     ("servers-with-two-storages", None),
-    ("update-that-a-second-restore-undoes", Some(Strike::TooManyRequests)),
-    ("service-deleted-while-stopped", Some(Strike::OlderLists)),
+    ("update-that-a-second-restore-undoes", Some(RequestFault::TooManyRequests)),
+    ("service-deleted-while-stopped", Some(RequestFault::OlderLists)),
 ];
 
 /// A history and its points.
@@ -59,39 +59,39 @@ pub struct Target {
 /// A fault at a request of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    pub place: Place,
-    /// The number of the request to the place, from 1.
+    pub request: RequestClass,
+    /// The number of the request in its class, from 1.
     pub nth: u8,
-    pub strike: Strike,
+    pub fault: RequestFault,
     /// True if the server handles the request first.
     pub handled: bool,
 }
 
 /// Returns true if a history is swept with a fault, or at all.
-fn is_swept(name: &str, strike: Option<Strike>) -> bool {
-    !NOT_SWEPT.iter().any(|(left_out, with)| *left_out == name && (with.is_none() || *with == strike))
+fn is_swept(name: &str, fault: Option<RequestFault>) -> bool {
+    !NOT_SWEPT.iter().any(|(left_out, with)| *left_out == name && (with.is_none() || *with == fault))
 }
 
-/// Returns the points of a history at requests: places, each with the number of the request. A read
-/// changes nothing, so it has each fault once, and no server answers it with 409. A server that
-/// answers 409 or 429 has changed nothing; one that answers 500 may have.
-fn points(history: &str, requests: impl IntoIterator<Item = (Place, u8)>) -> Vec<Point> {
-    let strikes: Vec<Strike> =
-        Strike::ALL.iter().copied().filter(|strike| is_swept(history, Some(*strike))).collect();
+/// Returns the points of a history at requests: classes, each with the number of the request. A
+/// read changes nothing, so it has each fault once, and no server answers it with 409. A server
+/// that answers 409 or 429 has changed nothing; one that answers 500 may have.
+fn points(history: &str, requests: impl IntoIterator<Item = (RequestClass, u8)>) -> Vec<Point> {
+    let faults: Vec<RequestFault> =
+        RequestFault::ALL.iter().copied().filter(|fault| is_swept(history, Some(*fault))).collect();
     let mut points = Vec::new();
-    for (place, nth) in requests {
-        let is_write = place.is_write();
-        for strike in &strikes {
-            let times: &[bool] = match strike {
-                Strike::Conflict if !is_write => &[],
-                Strike::Conflict | Strike::TooManyRequests => &[false],
+    for (request, nth) in requests {
+        let is_write = request.is_write();
+        for fault in &faults {
+            let times: &[bool] = match fault {
+                RequestFault::Conflict if !is_write => &[],
+                RequestFault::Conflict | RequestFault::TooManyRequests => &[false],
                 _ if is_write => &[false, true],
                 _ => &[false],
             };
             points.extend(times.iter().map(|handled| Point {
-                place: place.clone(),
+                request: request.clone(),
                 nth,
-                strike: *strike,
+                fault: *fault,
                 handled: *handled,
             }));
         }
@@ -119,17 +119,17 @@ impl Target {
         if let Some(violation) = outcome.violation {
             return Err(violation);
         }
-        let requests = outcome.places.into_iter();
-        let requests = requests.flat_map(|(place, seen)| (1..=seen).map(move |nth| (place.clone(), nth)));
+        let requests = outcome.classes.into_iter();
+        let requests = requests.flat_map(|(request, seen)| (1..=seen).map(move |nth| (request.clone(), nth)));
         Ok(Self { points: points(&name, requests), name, history })
     }
 
     /// Returns the history with the fault of a point.
     pub fn with(&self, point: &Point) -> History {
-        let Point { place, nth, strike, handled } = point.clone();
-        let strike = Action::Process(Process::AtRequest { place, nth, handled, strike });
+        let Point { request, nth, fault, handled } = point.clone();
+        let fault = Action::Process(Process::AtRequest { request, nth, handled, fault });
         let mut history = self.history.clone();
-        history.steps.insert(0, Step { at: Duration::ZERO, action: strike });
+        history.steps.insert(0, Step { at: Duration::ZERO, action: fault });
         history
     }
 }
@@ -207,7 +207,7 @@ mod tests {
     use crate::text::Field;
 
     fn target(requests: &[(&str, u8)]) -> Target {
-        let requests = requests.iter().map(|(place, nth)| (Place::read(place).unwrap(), *nth));
+        let requests = requests.iter().map(|(request, nth)| (RequestClass::read(request).unwrap(), *nth));
         Target { name: "t".to_owned(), history: History::of(0), points: points("t", requests) }
     }
 

@@ -24,18 +24,18 @@ pub struct Failure {
 /// The points that have been played.
 #[derive(Clone, Debug, Default)]
 pub struct Swept {
-    /// The number of points by history: all, and those whose fault has struck and changed
+    /// The number of points by history: all, and those whose fault was injected and changed
     /// something.
     pub by_history: BTreeMap<String, [usize; 2]>,
     /// The same by the word of the fault.
-    pub by_strike: BTreeMap<&'static str, [usize; 2]>,
+    pub by_fault: BTreeMap<&'static str, [usize; 2]>,
     pub failures: Vec<Failure>,
 }
 
 impl Swept {
-    /// Returns the number of points: all, and those whose fault has struck and changed something.
+    /// Returns the number of points: all, and those whose fault was injected and changed something.
     pub fn points(&self) -> [usize; 2] {
-        self.by_strike.values().fold([0; 2], |[all, struck], one| [all + one[0], struck + one[1]])
+        self.by_fault.values().fold([0; 2], |[all, injected], one| [all + one[0], injected + one[1]])
     }
 }
 
@@ -54,14 +54,14 @@ pub fn play(
         let Some((target, point)) = sweep.point(number) else { return };
         let history = target.with(point);
         let outcome = simulate_or_panic(&history);
-        let has_struck = outcome.statistics.processes.contains_key(Process::AT_REQUEST);
+        let had_effect = outcome.statistics.processes.contains_key(Process::AT_REQUEST);
         let name = target.name.clone();
-        let word = point.strike.word();
+        let word = point.fault.word();
         let failure = outcome.violation.map(|violation| Failure { number, name, history, violation });
         done(number, failure.as_ref());
         let mut swept = swept.lock();
-        count(swept.by_history.entry(target.name.clone()).or_default(), has_struck);
-        count(swept.by_strike.entry(word).or_default(), has_struck);
+        count(swept.by_history.entry(target.name.clone()).or_default(), had_effect);
+        count(swept.by_fault.entry(word).or_default(), had_effect);
         swept.failures.extend(failure);
     });
     let mut swept = swept.into_inner();
@@ -69,7 +69,7 @@ pub fn play(
     swept
 }
 
-fn count([all, struck]: &mut [usize; 2], has_struck: bool) {
+fn count([all, injected]: &mut [usize; 2], had_effect: bool) {
     *all += 1;
-    *struck += usize::from(has_struck);
+    *injected += usize::from(had_effect);
 }

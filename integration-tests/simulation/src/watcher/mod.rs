@@ -254,13 +254,13 @@ impl Watcher {
         self.trouble.hinder(self.now());
     }
 
-    /// Records that a fault strikes a single request.
-    pub(crate) fn strikes(&mut self, what: &str) {
+    /// Records that a fault is injected at a single request.
+    pub(crate) fn request_fault(&mut self, what: &str) {
         self.traffic.rates.change();
         let at = self.now();
         self.trouble.happens(at);
         self.trouble.hinder(at);
-        self.transcript.add(at, LineKind::Step, || format!("strikes: {what}"));
+        self.transcript.add(at, LineKind::Step, || format!("fault: {what}"));
     }
 
     /// Records that the server refuses an event about a Service. As in client-go, nobody sends it
@@ -270,7 +270,7 @@ impl Watcher {
     }
 
     /// Records that such a fault has changed something.
-    pub(crate) fn has_struck(&mut self) {
+    pub(crate) fn fault_had_effect(&mut self) {
         *self.statistics.processes.entry(Process::AT_REQUEST).or_default() += 1;
     }
 

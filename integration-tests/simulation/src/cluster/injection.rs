@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::connection::{Answer, Connection};
-use super::strikes::Due;
-use crate::history::{Fault, Kind, Strike};
+use super::request_faults::Due;
+use crate::history::{Fault, Kind, RequestFault};
 use crate::watcher::SharedWatcher;
 
 /// How many versions older lists go back.
@@ -45,43 +45,43 @@ impl Drop for Known {
         let mut watcher = self.watcher.lock();
         watcher.fault_ends(&self.fault, hits, self.began.elapsed());
         if hits > 0 {
-            watcher.has_struck();
+            watcher.fault_had_effect();
         }
     }
 }
 
 impl Connection {
     /// Sends a request at which a fault is due.
-    pub(super) async fn strike(self, due: Due, request: Request<Body>) -> Answer {
-        self.watcher.lock().strikes(&due.strike_text());
-        match due.strike {
-            Strike::Killed => {
+    pub(super) async fn inject(self, due: Due, request: Request<Body>) -> Answer {
+        self.watcher.lock().request_fault(&due.text());
+        match due.fault {
+            RequestFault::Killed => {
                 if due.handled {
                     let _ = self.clone().pass_on(request).await;
                 }
                 self.watcher.lock().hinder();
-                self.watcher.lock().has_struck();
+                self.watcher.lock().fault_had_effect();
                 self.link.kill();
                 std::future::pending().await
             }
-            Strike::Unanswered => self.unanswered(&due, request).await,
-            Strike::Conflict | Strike::TooManyRequests | Strike::InternalError => {
+            RequestFault::Unanswered => self.unanswered(&due, request).await,
+            RequestFault::Conflict | RequestFault::TooManyRequests | RequestFault::InternalError => {
                 self.refused(&due, request).await
             }
-            Strike::OlderLists | Strike::WatchesBreak if due.handled => {
+            RequestFault::OlderLists | RequestFault::WatchesBreak if due.handled => {
                 let answer = self.clone().pass_on(request).await;
-                self.disturb_watches(due.strike);
+                self.disturb_watches(due.fault);
                 answer
             }
-            Strike::OlderLists | Strike::WatchesBreak => {
-                self.disturb_watches(due.strike);
+            RequestFault::OlderLists | RequestFault::WatchesBreak => {
+                self.disturb_watches(due.fault);
                 self.pass_on(request).await
             }
         }
     }
 
     async fn unanswered(self, due: &Due, request: Request<Body>) -> Answer {
-        let (verb, kind, by) = (Some(due.place.verb), Some(due.place.kind), Some(self.link.manager));
+        let (verb, kind, by) = (Some(due.class.verb), Some(due.class.kind), Some(self.link.manager));
         let fault = match due.handled {
             true => Fault::AnswersLost { verb, kind, by },
             false => Fault::RequestsLost { verb, kind, by },
@@ -100,14 +100,14 @@ impl Connection {
     /// Answers with a refusal. If the server is to handle the request first, it gets another one
     /// that it refuses.
     async fn refused(self, due: &Due, request: Request<Body>) -> Answer {
-        let status = due.strike.status().unwrap_or_default();
+        let status = due.fault.status().unwrap_or_default();
         // A server names a pause with this status.
         let retry_after = (status == 429).then_some(1);
-        let (verb, kind, by) = (Some(due.place.verb), Some(due.place.kind), Some(self.link.manager));
+        let (verb, kind, by) = (Some(due.class.verb), Some(due.class.kind), Some(self.link.manager));
         let fault = Fault::Refused { verb, kind, by, status, retry_after, server: None };
         let _known = Known::new(self.watcher.clone(), fault, 1);
-        if due.place.kind == Kind::Events {
-            self.watcher.lock().event_is_refused(&due.place.object);
+        if due.class.kind == Kind::Events {
+            self.watcher.lock().event_is_refused(&due.class.object);
         }
         let mut refused = Request::new(Body::empty());
         *refused.method_mut() = request.method().clone();
@@ -128,13 +128,13 @@ impl Connection {
         answer
     }
 
-    /// Ends all watches of the process. With [`Strike::OlderLists`], it cannot resume them, and the
-    /// next list of each kind shows an older state.
-    fn disturb_watches(&self, strike: Strike) {
+    /// Ends all watches of the process. With [`RequestFault::OlderLists`], it cannot resume them,
+    /// and the next list of each kind shows an older state.
+    fn disturb_watches(&self, fault: RequestFault) {
         let agent = format!("{} ", self.link.name);
         let is_own = move |request: &RequestInfo| request.user_agent.starts_with(&agent);
         let by = Some(self.link.manager);
-        if strike == Strike::WatchesBreak {
+        if fault == RequestFault::WatchesBreak {
             let broken = self.server.break_watches(&is_own);
             drop(Known::new(self.watcher.clone(), Fault::WatchesBreak { kind: None, by, after: 0 }, broken));
             return;

@@ -1,4 +1,4 @@
-//! Counts the requests of the managers by place, and finds those at which a fault is due.
+//! Counts the requests of the managers by class, and finds those at which a fault is due.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::history::{Kind, Place, Process, Strike, Verb};
+use crate::history::{Kind, Process, RequestClass, RequestFault, Verb};
 use crate::text::Field;
 
-/// The requests to a place that are counted.
+/// The requests of a class that are counted.
 const MOST_COUNTED: u8 = 3;
 
 /// A fault that is due at a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {
-    pub(super) place: Place,
-    pub(super) strike: Strike,
+    pub(super) class: RequestClass,
+    pub(super) fault: RequestFault,
     /// True if the server handles the request first.
     pub(super) handled: bool,
 }
 
 impl Due {
     /// Returns the text of the fault for the transcript.
-    pub(super) fn strike_text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let when = if self.handled { "after" } else { "before" };
-        format!("{} {when} {}", self.strike.word(), self.place.write())
+        format!("{} {when} {}", self.fault.word(), self.class.write())
     }
 }
 
-/// The faults that have not struck yet, and the requests so far.
+/// The faults that are still to be injected, and the requests so far.
 #[derive(Debug, Default)]
-pub(crate) struct Strikes(Mutex<State>);
+pub(crate) struct RequestFaults(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The steps that have not struck, with the number of requests left until they do.
+    /// The steps that are still to come, with the number of requests left until then.
     armed: Vec<(u8, Process)>,
-    /// The requests to each place, up to [`MOST_COUNTED`].
-    seen: BTreeMap<Place, u8>,
+    /// The requests of each class, up to [`MOST_COUNTED`].
+    seen: BTreeMap<RequestClass, u8>,
 }
 
-impl Strikes {
+impl RequestFaults {
     /// Adds a step.
     pub(crate) fn arm(&self, step: &Process) {
         if let Process::AtRequest { nth, .. } = step {
@@ -53,33 +53,33 @@ impl Strikes {
     }
 
     /// Counts a request. Returns the fault that is due at it.
-    pub(super) fn count(&self, place: Place) -> Option<Due> {
+    pub(super) fn count(&self, class: RequestClass) -> Option<Due> {
         let State { armed, seen } = &mut *self.0.lock();
-        let is_here = |step: &Process| matches!(step, Process::AtRequest { place: at, .. } if *at == place);
+        let is_here = |step: &Process| matches!(step, Process::AtRequest { request: at, .. } if *at == class);
         for (left, _) in armed.iter_mut().filter(|(_, step)| is_here(step)) {
             *left = left.saturating_sub(1);
         }
         let due = armed.iter().position(|(left, step)| *left == 0 && is_here(step));
         let due = due.and_then(|due| match armed.remove(due).1 {
-            Process::AtRequest { strike, handled, place, .. } => Some(Due { place, strike, handled }),
+            Process::AtRequest { request: class, handled, fault, .. } => Some(Due { class, fault, handled }),
             _ => None,
         });
-        let seen = seen.entry(place).or_default();
+        let seen = seen.entry(class).or_default();
         *seen = (*seen + 1).min(MOST_COUNTED);
         due
     }
 
-    /// Ends the counting. Returns the steps that have not struck, and the number of requests to
-    /// each place, up to [`MOST_COUNTED`].
-    pub(crate) fn end(&self) -> (Vec<String>, BTreeMap<Place, u8>) {
+    /// Ends the counting. Returns the steps that never came, and the number of requests of each
+    /// class, up to [`MOST_COUNTED`].
+    pub(crate) fn end(&self) -> (Vec<String>, BTreeMap<RequestClass, u8>) {
         let State { armed, seen } = std::mem::take(&mut *self.0.lock());
         (armed.iter().map(|(_, step)| step.to_string()).collect(), seen)
     }
 }
 
-/// Returns the place of a request of a manager, and the request. The place is `None` for a request
+/// Returns the class of a request of a manager, and the request. The class is `None` for a request
 /// that no history can name, such as one for the version of the server.
-pub(super) async fn place_of(request: Request<Body>) -> (Option<Place>, Request<Body>) {
+pub(super) async fn class_of(request: Request<Body>) -> (Option<RequestClass>, Request<Body>) {
     let (parts, mut body) = request.into_parts();
     let path: Vec<&str> = parts.uri.path().split('/').collect();
     let Some(at) = path.iter().position(|part| Kind::read(part).is_some()) else {
@@ -107,13 +107,13 @@ pub(super) async fn place_of(request: Request<Body>) -> (Option<Place>, Request<
     };
     // The name of a slice, and that of an event, begins with the name of the Service.
     let owner = name.split(['-', '.']).next().unwrap_or_default();
-    let place = Kind::read(path[at]).map(|kind| Place {
+    let class = Kind::read(path[at]).map(|kind| RequestClass {
         verb,
         kind,
         controller: controller_of(&parts.headers),
         object: format!("{namespace}/{owner}"),
     });
-    (place, Request::from_parts(parts, body))
+    (class, Request::from_parts(parts, body))
 }
 
 /// Returns the end of a user agent, which names the controller. That of informers names none.
@@ -167,51 +167,51 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Place {
-        Place::read(text).unwrap()
+    fn class(text: &str) -> RequestClass {
+        RequestClass::read(text).unwrap()
     }
 
     #[test]
-    fn a_fault_strikes_once_at_the_request_with_its_number() {
-        let strikes = Strikes::default();
+    fn a_fault_is_due_once_at_the_request_with_its_number() {
+        let faults = RequestFaults::default();
         let step: Process =
-            "at-request place=update:endpoints:x:team/s1 nth=2 handled=true strike=killed".parse().unwrap();
-        strikes.arm(&step);
-        let here = place("update:endpoints:x:team/s1");
-        assert_eq!(strikes.count(here.clone()), None);
-        assert_eq!(strikes.count(place("update:endpoints:x:team/s2")), None);
-        let due = Due { place: here.clone(), strike: Strike::Killed, handled: true };
-        assert_eq!(strikes.count(here.clone()), Some(due));
-        assert_eq!(strikes.count(here.clone()), None);
-        strikes.arm(&step);
-        let (left, seen) = strikes.end();
+            "at-request request=update:endpoints:x:team/s1 nth=2 handled=true fault=killed".parse().unwrap();
+        faults.arm(&step);
+        let here = class("update:endpoints:x:team/s1");
+        assert_eq!(faults.count(here.clone()), None);
+        assert_eq!(faults.count(class("update:endpoints:x:team/s2")), None);
+        let due = Due { class: here.clone(), fault: RequestFault::Killed, handled: true };
+        assert_eq!(faults.count(here.clone()), Some(due));
+        assert_eq!(faults.count(here.clone()), None);
+        faults.arm(&step);
+        let (left, seen) = faults.end();
         assert_eq!((left, seen[&here]), (vec![step.to_string()], 3));
     }
 
     #[track_caller]
-    fn check_place(method: &str, uri: &str, body: &[u8], want: Option<&str>) {
+    fn check_class(method: &str, uri: &str, body: &[u8], want: Option<&str>) {
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(USER_AGENT, "a1 kube-endpoint-manager/1 x").body(body.to_vec().into());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (found, request) = runtime.block_on(place_of(request.unwrap()));
-        assert_eq!(found, want.map(place), "{method} {uri}");
+        let (found, request) = runtime.block_on(class_of(request.unwrap()));
+        assert_eq!(found, want.map(class), "{method} {uri}");
         let left = runtime.block_on(request.into_body().collect()).unwrap().to_bytes();
         assert_eq!(left, body, "the body stays");
     }
 
     #[test]
-    fn requests_have_places() {
+    fn requests_have_classes() {
         let slices = "/apis/discovery.k8s.io/v1/namespaces/team/endpointslices";
-        check_place("GET", "/api/v1/pods?watch=true", b"", Some("watch:pods:x:/"));
-        check_place("GET", "/api/v1/pods?limit=500", b"", Some("list:pods:x:/"));
-        check_place("GET", "/api/v1/namespaces/team/endpoints/s1", b"", Some("get:endpoints:x:team/s1"));
-        check_place("PUT", &format!("{slices}/s1-abc"), b"{}", Some("update:endpointslices:x:team/s1"));
-        check_place("DELETE", &format!("{slices}/s1-abc"), b"", Some("delete:endpointslices:x:team/s1"));
+        check_class("GET", "/api/v1/pods?watch=true", b"", Some("watch:pods:x:/"));
+        check_class("GET", "/api/v1/pods?limit=500", b"", Some("list:pods:x:/"));
+        check_class("GET", "/api/v1/namespaces/team/endpoints/s1", b"", Some("get:endpoints:x:team/s1"));
+        check_class("PUT", &format!("{slices}/s1-abc"), b"{}", Some("update:endpointslices:x:team/s1"));
+        check_class("DELETE", &format!("{slices}/s1-abc"), b"", Some("delete:endpointslices:x:team/s1"));
         let json = br#"{"metadata":{"name":"s2-abc"}}"#;
-        check_place("POST", slices, json, Some("create:endpointslices:x:team/s2"));
+        check_class("POST", slices, json, Some("create:endpointslices:x:team/s2"));
         let protobuf = b"k8s\0\x0a\x02\x0a\0\x12\x09\x0a\x07\x0a\x05s3-xy";
-        check_place("POST", slices, protobuf, Some("create:endpointslices:x:team/s3"));
-        check_place("POST", slices, b"k8s\0\xff", Some("create:endpointslices:x:team/"));
-        check_place("GET", "/version", b"", None);
+        check_class("POST", slices, protobuf, Some("create:endpointslices:x:team/s3"));
+        check_class("POST", slices, b"k8s\0\xff", Some("create:endpointslices:x:team/"));
+        check_class("GET", "/version", b"", None);
     }
 }

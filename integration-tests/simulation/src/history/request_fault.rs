@@ -1,11 +1,11 @@
-//! Faults at single requests. A sweep places one at each request of a history.
+//! Faults at single requests. A sweep injects one at each request of a history.
 
 use super::fault::{Kind, Verb};
 use crate::text::{Field, word_enum};
 
 word_enum! {
     /// A fault at one request.
-    pub enum Strike {
+    pub enum RequestFault {
         /// The process that sends it ends as SIGKILL does, and restarts two seconds later.
         "killed" Killed
         /// The connection breaks.
@@ -20,7 +20,7 @@ word_enum! {
     }
 }
 
-impl Strike {
+impl RequestFault {
     /// Returns the status of the answer, if the server refuses the request.
     pub fn status(self) -> Option<u16> {
         match self {
@@ -32,10 +32,10 @@ impl Strike {
     }
 }
 
-/// The requests of one controller with one verb for one Service, Lease or, if they name no object,
-/// kind.
+/// A class of requests: those of one controller with one verb for one Service, Lease or, if they
+/// name no object, kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RequestClass {
     pub verb: Verb,
     pub kind: Kind,
     /// The end of the user agent.
@@ -45,15 +45,15 @@ pub struct Place {
     pub object: String,
 }
 
-impl Place {
+impl RequestClass {
     /// Returns true if the requests change something on the server.
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
     }
 }
 
-/// Writes a place as `update:endpointslices:endpointslice-controller:team/s1`.
-impl Field for Place {
+/// Writes a class as `update:endpointslices:endpointslice-controller:team/s1`.
+impl Field for RequestClass {
     fn write(&self) -> String {
         let Self { verb, kind, controller, object } = self;
         format!("{}:{}:{controller}:{object}", verb.word(), kind.word())
@@ -75,11 +75,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_it_is_written() {
-        let check = |text: &str| assert_eq!(Place::read(text).unwrap().write(), text);
+    fn a_class_is_read_as_it_is_written() {
+        let check = |text: &str| assert_eq!(RequestClass::read(text).unwrap().write(), text);
         check("update:endpointslices:endpointslice-controller:team/s1");
         check("list:pods:informer:/");
-        assert_eq!(Place::read("update:endpointslices:x"), None);
-        assert_eq!(Place::read("fly:endpointslices:x:team/s1"), None);
+        assert_eq!(RequestClass::read("update:endpointslices:x"), None);
+        assert_eq!(RequestClass::read("fly:endpointslices:x:team/s1"), None);
     }
 }
