@@ -1,5 +1,8 @@
 //! The pod has a container port of that name, but with another protocol.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use crate::findings::pod_reason::NamedPort;
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
@@ -7,3 +10,15 @@ about! {
     EP024 "port-protocol-differs" Error
     "The pod has a container port of that name, but with another protocol."
 }
+
+/// A container port with the name and another protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortProtocolDiffers {
+    /// The port that the Service asks for.
+    pub wanted: NamedPort,
+    /// The port of that name that the pod has.
+    pub has: NamedPort,
+}
+
+impl PodFinding for PortProtocolDiffers {}

@@ -1,5 +1,7 @@
 //! The pod has no Ready condition.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it
@@ -7,3 +9,10 @@ about! {
     EP026 "readiness-unknown" Warning
     "The pod has no Ready condition."
 }
+
+/// A pod without a Ready condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadinessUnknown {}
+
+impl PodFinding for ReadinessUnknown {}
