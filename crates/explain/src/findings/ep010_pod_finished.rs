@@ -7,6 +7,9 @@ use kube_endpoint_core_model::pod::PodOwner;
 use crate::findings::pod_reason::FailedContainer;
 use crate::findings::pod_reason::Disruption;
 use crate::findings::pod_reason::is_rejected;
+use std::fmt;
+use crate::findings::pod_reason::rejected;
+use crate::findings::pod_reason::finished;
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no
@@ -56,5 +59,18 @@ impl PodFinding for PodFinished {
 
     fn is_ending(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for PodFinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, message, failed, disruption, node, .. } = self;
+        match (disruption, node) {
+            (Some(disruption), _) if why.is_empty() => write!(f, "the pod has ended for good: {disruption}"),
+            (_, Some(node)) if is_rejected(why, message) => {
+                rejected(f, &format!("node {node}"), "the pod", why, message)
+            }
+            _ => finished(f, why, message, failed.as_ref()),
+        }
     }
 }

@@ -7,6 +7,8 @@ use crate::findings::code::Severity;
 use crate::facts::remedy::Step;
 use crate::findings::pod_reason::NamedPort;
 use crate::findings::pod_reason::patch_ports;
+use std::fmt;
+use crate::findings::pod_reason::not_found;
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The
@@ -43,5 +45,12 @@ impl PodFinding for PortNameNotFound {
 
     fn patch(&self, service: &Service) -> Option<Step> {
         patch_ports(service, &self.wanted, &self.has)
+    }
+}
+
+impl fmt::Display for PortNameNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        not_found(f, &self.wanted, &self.has, self.elsewhere)?;
+        f.write_str(if self.only_dns { "; DNS answers with its address, without this port" } else { "" })
     }
 }

@@ -8,6 +8,8 @@ use kube_endpoint_core_model::pod::PodOwner;
 use crate::facts::details::write_optional_time;
 use crate::findings::pod_reason::Disruption;
 use crate::findings::pod_reason::SilentNode;
+use std::fmt;
+use crate::findings::pod_reason::terminating;
 
 about! {
     /// The pod has a deletion timestamp. Its slice lists it as terminating, and as serving while it
@@ -67,5 +69,13 @@ impl PodFinding for PodTerminating {
 
     fn is_ending(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for PodTerminating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { serving, finalizers, disruption, silent_node, overdue_seconds, .. } = self;
+        let silent = silent_node.as_ref().map(|node| (&*node.name, node.exists));
+        terminating(f, *serving, disruption.as_ref(), finalizers, silent, *overdue_seconds)
     }
 }

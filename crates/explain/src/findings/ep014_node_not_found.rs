@@ -4,6 +4,7 @@ use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::pod::PodOwner;
+use std::fmt;
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -35,5 +36,11 @@ impl PodFinding for NodeNotFound {
 
     fn group(&self) -> Option<String> {
         Some(format!("{:?}", self.owner))
+    }
+}
+
+impl fmt::Display for NodeNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pod's node {:?} does not exist", self.node)
     }
 }

@@ -3,6 +3,7 @@
 use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
 use kube_endpoint_core_model::Text;
+use std::fmt;
 
 about! {
     /// An entry of the pod's `status.podIPs` is not an IP address. The API server would refuse a
@@ -22,5 +23,11 @@ pub struct InvalidAddress {
 impl PodFinding for InvalidAddress {
     fn group(&self) -> Option<String> {
         Some(String::new())
+    }
+}
+
+impl fmt::Display for InvalidAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pod's address {:?} is not an IP address", self.address)
     }
 }

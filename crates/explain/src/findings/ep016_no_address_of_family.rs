@@ -4,6 +4,7 @@ use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
 use kube_endpoint_core_model::IpFamily;
 use std::net::IpAddr;
+use std::fmt;
 
 about! {
     /// A slice has addresses of one IP family. The Service asks for a family in which the pod has
@@ -25,5 +26,12 @@ pub struct NoAddressOfFamily {
 impl PodFinding for NoAddressOfFamily {
     fn group(&self) -> Option<String> {
         Some(format!("{:?}", self.family))
+    }
+}
+
+impl fmt::Display for NoAddressOfFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has: Vec<String> = self.has.iter().map(IpAddr::to_string).collect();
+        write!(f, "the pod has no {:?} address, only {}", self.family, has.join(", "))
     }
 }

@@ -7,6 +7,8 @@ use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::pod::PodOwner;
 use crate::facts::details::write_optional_time;
 use crate::findings::pod_reason::Disruption;
+use std::fmt;
+use crate::findings::pod_reason::reported;
 
 about! {
     /// The pod's Ready condition is false, and neither a container, a readiness gate nor the node
@@ -50,5 +52,21 @@ impl PodFinding for NotReady {
 
     fn group(&self) -> Option<String> {
         self.stale_on.as_ref().map(|_| format!("stale {:?}", self.owner))
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.disruption, &self.stale_on) {
+            (Some(disruption), _) => write!(f, "the pod is about to be deleted: {disruption}"),
+            (None, Some(node)) => write!(
+                f,
+                "the condition Ready is not true, although all containers are ready: another client than the kubelet set it, as the node controller does while a node is not ready, and the kubelet has not corrected it (node {node})"
+            ),
+            (None, None) => {
+                f.write_str("the condition Ready is not true")?;
+                reported(f, &self.why, &self.message)
+            }
+        }
     }
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
+use std::fmt;
+use crate::findings::pod_reason::reported;
 
 about! {
     /// A pod with readiness gates is ready only if the condition of each gate is true. A controller
@@ -41,5 +43,16 @@ impl PodFinding for ReadinessGateNotMet {
 
     fn group(&self) -> Option<String> {
         Some(format!("{} {:?} {}", self.gate, self.status, self.why))
+    }
+}
+
+impl fmt::Display for ReadinessGateNotMet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { gate, status, why, message, .. } = self;
+        let Some(status) = status else {
+            return write!(f, "readiness gate {gate} has no condition: nobody has reported on it");
+        };
+        write!(f, "readiness gate {gate} is {status}")?;
+        reported(f, why, message)
     }
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
 use crate::findings::pod_reason::UnreadyContainer;
+use std::fmt;
+use crate::findings::pod_reason::unready;
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the
@@ -52,5 +54,11 @@ impl PodFinding for ContainerNotReady {
 
     fn peers_wait(&self) -> bool {
         self.peers
+    }
+}
+
+impl fmt::Display for ContainerNotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        unready(f, &self.containers)
     }
 }

@@ -8,6 +8,8 @@ use crate::facts::details::Ended;
 use crate::findings::pod_reason::Stopped;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
+use std::fmt;
+use crate::findings::pod_reason::called;
 
 about! {
     /// A container waits or has ended: the kubelet cannot pull its image, its command fails, or it
@@ -97,5 +99,18 @@ impl PodFinding for InitContainerRuns {
 
     fn keeps_from_answering(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for ContainerNotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stopped().fmt(f)
+    }
+}
+
+impl fmt::Display for InitContainerRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let container = called(ContainerKind::Init, &self.container);
+        write!(f, "{container} has not ended, and the containers after it wait for that")
     }
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
+use std::fmt;
+use crate::findings::pod_reason::reported;
 
 about! {
     /// The node's Ready condition is not true, so the node lifecycle controller has set the pod's
@@ -42,5 +44,12 @@ impl PodFinding for NodeNotReady {
 
     fn keeps_from_answering(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for NodeNotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pod's node {} is not ready, so the pod was marked not ready", self.node)?;
+        reported(f, "", &self.message)
     }
 }

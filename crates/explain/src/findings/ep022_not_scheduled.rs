@@ -5,6 +5,8 @@ use serde::Serialize;
 use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
+use std::fmt;
+use crate::findings::pod_reason::reported;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -36,5 +38,20 @@ pub struct NotScheduled {
 impl PodFinding for NotScheduled {
     fn since(&self) -> Option<Timestamp> {
         self.since
+    }
+}
+
+impl fmt::Display for NotScheduled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, message, gates, .. } = self;
+        if !gates.is_empty() {
+            let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
+            return write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "));
+        }
+        if why.is_none() {
+            return f.write_str("the pod is bound to no node, and no scheduler has reported on it");
+        }
+        f.write_str("the pod is bound to no node")?;
+        reported(f, "", message)
     }
 }

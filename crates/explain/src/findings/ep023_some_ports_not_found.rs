@@ -10,6 +10,9 @@ use crate::facts::remedy::Step;
 use crate::findings::pod_reason::NamedPort;
 use crate::findings::pod_reason::DeadPort;
 use crate::findings::pod_reason::patch_ports;
+use std::fmt;
+use crate::findings::pod_reason::not_found;
+use crate::findings::pod_reason::list;
 
 about! {
     /// The Service has several ports, and the pod has only some of them. It receives traffic at
@@ -50,5 +53,24 @@ impl PodFinding for SomePortsNotFound {
 
     fn traffic_lost(&self) -> TrafficLost {
         TrafficLost::Some
+    }
+}
+
+impl fmt::Display for SomePortsNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, has, elsewhere, dead, .. } = self;
+        if dead.is_empty() {
+            return not_found(f, wanted, has, *elsewhere);
+        }
+        let ports: Vec<String> = dead.iter().map(DeadPort::to_string).collect();
+        let targets: Vec<String> = dead.iter().map(|port| format!("{:?}", port.target)).collect();
+        let (word, have) = if dead.len() == 1 { ("port", "has") } else { ("ports", "have") };
+        write!(
+            f,
+            "{word} {} of the Service {have} no endpoint: no pod has a container port named {}; the pod has {}",
+            ports.join(" and "),
+            targets.join(" or "),
+            list(has)
+        )
     }
 }

@@ -3,6 +3,7 @@
 use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
 use crate::findings::pod_reason::NamedPort;
+use std::fmt;
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
@@ -22,3 +23,14 @@ pub struct PortProtocolDiffers {
 }
 
 impl PodFinding for PortProtocolDiffers {}
+
+impl fmt::Display for PortProtocolDiffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, has } = self;
+        write!(
+            f,
+            "the container port {} is {}, and the Service asks for {}",
+            wanted.name, has.protocol, wanted.protocol
+        )
+    }
+}

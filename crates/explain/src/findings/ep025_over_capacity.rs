@@ -2,6 +2,7 @@
 
 use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
+use std::fmt;
 
 about! {
     /// An Endpoints object holds at most 1000 addresses. The controller leaves out the others,
@@ -18,5 +19,11 @@ pub struct OverCapacity {}
 impl PodFinding for OverCapacity {
     fn receives_traffic(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for OverCapacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the Endpoints object holds as many addresses as it may")
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
+use std::fmt;
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it
@@ -16,3 +17,9 @@ about! {
 pub struct ReadinessUnknown {}
 
 impl PodFinding for ReadinessUnknown {}
+
+impl fmt::Display for ReadinessUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pod has no Ready condition: no kubelet has reported on it")
+    }
+}

@@ -4,6 +4,7 @@ use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
 use kube_endpoint_core_model::Timestamp;
 use crate::facts::details::write_optional_time;
+use std::fmt;
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a
@@ -31,5 +32,11 @@ impl PodFinding for PublishedNotReady {
 
     fn receives_traffic(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for PublishedNotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
     }
 }

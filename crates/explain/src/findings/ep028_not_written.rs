@@ -2,6 +2,7 @@
 
 use crate::findings::pod_reason::PodFinding;
 use serde::Serialize;
+use std::fmt;
 
 about! {
     /// The plan publishes the pod as ready, and no slice that the Service uses holds its address as
@@ -18,5 +19,11 @@ pub struct NotWritten {}
 impl PodFinding for NotWritten {
     fn is_consequence(&self) -> bool {
         true
+    }
+}
+
+impl fmt::Display for NotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pod should receive traffic, and no slice that the Service uses holds it as ready")
     }
 }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use kube_endpoint_core_model::IpFamily;
 use std::net::IpAddr;
 use crate::findings::rank::TrafficLost;
+use std::fmt;
+use crate::findings::pod_reason::any_of;
 
 about! {
     /// A dual-stack Service has slices of both families. This pod is in those of one family, so
@@ -36,5 +38,12 @@ impl PodFinding for SomeFamiliesMissing {
 
     fn traffic_lost(&self) -> TrafficLost {
         TrafficLost::Some
+    }
+}
+
+impl fmt::Display for SomeFamiliesMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has: Vec<String> = self.has.iter().map(IpAddr::to_string).collect();
+        write!(f, "the pod has no {} address, only {}", any_of(&self.missing), has.join(", "))
     }
 }

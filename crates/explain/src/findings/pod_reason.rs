@@ -11,6 +11,8 @@ mod starting;
 mod text;
 mod together;
 
+use std::fmt;
+
 use kube_endpoint_core_model::{Service, Text, Timestamp};
 use serde::Serialize;
 
@@ -20,17 +22,18 @@ pub(crate) use crate::findings::PodReason;
 use crate::findings::code::Severity;
 use crate::findings::rank::TrafficLost;
 
-pub(in crate::findings) use containers::Stopped;
+pub(in crate::findings) use containers::{Stopped, called, finished, unready};
 pub(crate) use ending::capital;
-pub(in crate::findings) use ending::is_rejected;
 pub use ending::{Disruption, SilentNode};
+pub(in crate::findings) use ending::{is_rejected, rejected, terminating};
 pub(in crate::findings) use patch::patch_ports;
 pub(crate) use remedy::held;
 pub use starting::NoAddress;
+pub(in crate::findings) use text::{any_of, list, not_found, reported};
 pub(crate) use together::Together;
 
 /// What a reason states about itself where it differs from most reasons.
-pub(crate) trait PodFinding {
+pub(crate) trait PodFinding: fmt::Display {
     /// Returns the severity, or `None` if it is that of the code.
     fn severity(&self) -> Option<Severity> {
         None

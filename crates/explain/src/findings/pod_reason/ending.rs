@@ -94,7 +94,7 @@ impl Disruption {
 const OVERDUE: i64 = 120;
 
 /// Prints that pods are being deleted. `silent` are the nodes that keep them.
-pub(super) fn terminating(
+pub(in crate::findings) fn terminating(
     f: &mut fmt::Formatter<'_>,
     serving: bool,
     disruption: Option<&Disruption>,
@@ -239,7 +239,7 @@ pub(in crate::findings) fn is_rejected(why: &str, message: &str) -> bool {
 }
 
 /// Prints that `nodes` did not take `pods`.
-pub(super) fn rejected(
+pub(in crate::findings) fn rejected(
     f: &mut fmt::Formatter<'_>,
     nodes: &str,
     pods: &str,
