@@ -67,8 +67,7 @@ pub use findings::finding::Problem;
 pub use findings::inputs::Behind;
 pub use findings::pod::{Place, PodExplanation, Publication};
 pub use findings::pod_reason::{
-    DeadPort, Disruption, FailedContainer, NamedPort, PodReason, SilentNode, Starting, UndeclaredPort,
-    UnreadyContainer,
+    DeadPort, Disruption, FailedContainer, NamedPort, SilentNode, UndeclaredPort, UnreadyContainer,
 };
 pub use findings::rank::{Rank, TrafficLost};
 pub use findings::*;

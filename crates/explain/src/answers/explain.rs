@@ -1,5 +1,6 @@
 //! Explains one Service, or one pod.
 
+use crate::findings::NotWritten;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ pub(crate) fn explain_with(
             let pod = |one: &PodVerdict| {
                 let pod = explain_one(objects, &of_service, one)?;
                 let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
-                let reason = if is_due { Some(PodReason::NotWritten) } else { pod.reason };
+                let reason = if is_due { Some(PodReason::NotWritten(NotWritten {})) } else { pod.reason };
                 Some(PodExplanation { reason, ..pod })
             };
             plan.verdicts.iter().filter_map(pod).collect()

@@ -1,5 +1,6 @@
 //! The explanation of one Service, as data.
 
+use crate::findings::PublishedNotReady;
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
@@ -260,7 +261,7 @@ pub(crate) fn advice(
         })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
-    let published = PodReason::PublishedNotReady { since: None };
+    let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
         let also = pod.is_published_broken().then_some(&published);
         for reason in [reason].into_iter().chain(also) {

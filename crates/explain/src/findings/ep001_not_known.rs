@@ -1,5 +1,6 @@
 //! Objects that tell whether or why the Service works could not be read.
 
+use crate::findings::{NotWritten};
 use std::fmt;
 
 use kube_endpoint_core_model::ObjectKey;
@@ -118,7 +119,7 @@ fn kinds_of_more(inputs: &FaultInputs<'_>) -> Vec<&'static str> {
             return unread(&[(known.pods, "pods")]);
         }
         let mut reasons = inputs.explained.iter().filter_map(|pod| pod.reason.as_ref());
-        let is_due = reasons.any(|reason| matches!(reason, PodReason::NotWritten));
+        let is_due = reasons.any(|reason| matches!(reason, PodReason::NotWritten(NotWritten {})));
         unread(&[(known.nodes || !is_due, "nodes")])
     } else if inputs.selection.endpoint_selector().is_some() {
         // While a selector cannot be used, endpoints leave with their pods.

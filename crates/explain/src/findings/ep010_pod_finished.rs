@@ -1,5 +1,15 @@
 //! The pod has ended for good.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Text;
+use kube_endpoint_core_model::pod::PodOwner;
+use crate::findings::pod_reason::FailedContainer;
+use crate::findings::pod_reason::Disruption;
+use crate::findings::pod_reason::is_rejected;
+use std::fmt;
+use crate::findings::pod_reason::rejected;
+use crate::findings::pod_reason::finished;
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no
@@ -11,4 +21,56 @@ about! {
     /// advice is to look at that node first.
     EP010 "pod-finished" Info
     "The pod has ended for good."
+}
+
+/// A pod that has ended for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFinished {
+    /// `status.reason`, such as `Evicted`, or empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub why: Text,
+    /// `status.message`, or empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: Text,
+    /// The first container that ended with an error, and its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedContainer>,
+    /// Who ended it, if its conditions tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
+    /// Its node, if it was bound to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Text>,
+    #[serde(skip)]
+    pub owner: PodOwner,
+}
+
+impl PodFinding for PodFinished {
+    fn node(&self) -> Option<&str> {
+        self.node.as_deref().filter(|_| is_rejected(&self.why, &self.message))
+    }
+
+    fn group(&self) -> Option<String> {
+        let Self { why, failed, disruption, .. } = self;
+        let (failed, by) = (failed.as_ref(), disruption.as_ref().map(|it| &it.reason));
+        Some(format!("{why} {:?} {by:?}", failed.map(|failed| (&failed.name, failed.end.exit_code))))
+    }
+
+    fn is_ending(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for PodFinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, message, failed, disruption, node, .. } = self;
+        match (disruption, node) {
+            (Some(disruption), _) if why.is_empty() => write!(f, "the pod has ended for good: {disruption}"),
+            (_, Some(node)) if is_rejected(why, message) => {
+                rejected(f, &format!("node {node}"), "the pod", why, message)
+            }
+            _ => finished(f, why, message, failed.as_ref()),
+        }
+    }
 }

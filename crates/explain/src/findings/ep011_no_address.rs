@@ -1,5 +1,8 @@
 //! The pod has no IP address yet.
 
+use crate::findings::pod_reason::PodFinding;
+use kube_endpoint_core_model::Timestamp;
+pub use crate::findings::pod_reason::NoAddress;
 
 about! {
     /// The scheduler has bound the pod to a node, and its status has no address. Usually the
@@ -11,4 +14,18 @@ about! {
     /// pod the advice is no longer to wait.
     EP011 "no-address" Warning
     "The pod has no IP address yet."
+}
+
+impl PodFinding for NoAddress {
+    fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    fn node(&self) -> Option<&str> {
+        self.silent.as_ref().map(|_| &*self.node)
+    }
+
+    fn group(&self) -> Option<String> {
+        Some(self.group_of())
+    }
 }

@@ -1,5 +1,14 @@
 //! The pod has no container port with a name that the Service asks for.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Service;
+use crate::findings::code::Severity;
+use crate::facts::remedy::Step;
+use crate::findings::pod_reason::NamedPort;
+use crate::findings::pod_reason::patch_ports;
+use std::fmt;
+use crate::findings::pod_reason::not_found;
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The
@@ -12,4 +21,36 @@ about! {
     /// it does not serve.
     EP012 "port-name-not-found" Error
     "The pod has no container port with a name that the Service asks for."
+}
+
+/// A pod that has none of the ports that the Service asks for by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortNameNotFound {
+    /// The ports that the Service asks for by name.
+    pub wanted: Vec<NamedPort>,
+    /// The named ports that the pod has.
+    pub has: Vec<NamedPort>,
+    /// True if other pods of the Service have one of the wanted ports.
+    pub elsewhere: bool,
+    /// True if the Service is headless: DNS lists the pod, whatever its ports are.
+    pub only_dns: bool,
+}
+
+impl PodFinding for PortNameNotFound {
+    /// DNS has the pod's address, and only questions for the port go without an answer.
+    fn severity(&self) -> Option<Severity> {
+        self.only_dns.then_some(Severity::Warning)
+    }
+
+    fn patch(&self, service: &Service) -> Option<Step> {
+        patch_ports(service, &self.wanted, &self.has)
+    }
+}
+
+impl fmt::Display for PortNameNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        not_found(f, &self.wanted, &self.has, self.elsewhere)?;
+        f.write_str(if self.only_dns { "; DNS answers with its address, without this port" } else { "" })
+    }
 }

@@ -1,5 +1,10 @@
 //! The pod's node does not exist.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Text;
+use kube_endpoint_core_model::pod::PodOwner;
+use std::fmt;
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -12,4 +17,30 @@ about! {
     /// kube-controller-manager deletes a pod about a minute after its node is gone.
     EP014 "node-not-found" Warning
     "The pod's node does not exist."
+}
+
+/// A pod whose node does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNotFound {
+    /// The node that the pod names.
+    pub node: Text,
+    #[serde(skip)]
+    pub owner: PodOwner,
+}
+
+impl PodFinding for NodeNotFound {
+    fn node(&self) -> Option<&str> {
+        Some(&self.node)
+    }
+
+    fn group(&self) -> Option<String> {
+        Some(format!("{:?}", self.owner))
+    }
+}
+
+impl fmt::Display for NodeNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the pod's node {:?} does not exist", self.node)
+    }
 }

@@ -1,5 +1,12 @@
 //! A container of the pod runs but is not ready.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Timestamp;
+use crate::facts::details::write_optional_time;
+use crate::findings::pod_reason::UnreadyContainer;
+use std::fmt;
+use crate::findings::pod_reason::unready;
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the
@@ -13,4 +20,45 @@ about! {
     /// them is ready, they may wait for one another: the advice names `publishNotReadyAddresses`.
     EP019 "container-not-ready" Warning
     "A container of the pod runs but is not ready."
+}
+
+/// Containers that run and are not ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerNotReady {
+    pub containers: Vec<UnreadyContainer>,
+    /// True if peers look for the pod by its own DNS name, which exists only while it is ready.
+    #[serde(skip)]
+    pub peers: bool,
+    #[serde(serialize_with = "write_optional_time")]
+    pub since: Option<Timestamp>,
+}
+
+impl PodFinding for ContainerNotReady {
+    fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    fn group(&self) -> Option<String> {
+        let one = |container: &UnreadyContainer| {
+            let waits = container.first_probe_in_seconds.is_some();
+            (container.name.clone(), container.probe, waits, container.undeclared_port.clone())
+        };
+        Some(format!("{:?}", self.containers.iter().map(one).collect::<Vec<_>>()))
+    }
+
+    fn passes(&self) -> bool {
+        let waits = |one: &UnreadyContainer| one.first_probe_in_seconds.is_some();
+        !self.containers.is_empty() && self.containers.iter().all(waits)
+    }
+
+    fn peers_wait(&self) -> bool {
+        self.peers
+    }
+}
+
+impl fmt::Display for ContainerNotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        unready(f, &self.containers)
+    }
 }

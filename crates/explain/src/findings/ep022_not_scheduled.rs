@@ -1,5 +1,12 @@
 //! The pod is bound to no node.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Text;
+use kube_endpoint_core_model::Timestamp;
+use crate::facts::details::write_optional_time;
+use std::fmt;
+use crate::findings::pod_reason::reported;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -10,4 +17,41 @@ about! {
     /// somebody chose.
     EP022 "not-scheduled" Warning
     "The pod is bound to no node."
+}
+
+/// A pod that is bound to no node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotScheduled {
+    /// The scheduler's reason, such as `Unschedulable`, or `None` if no scheduler has looked at
+    /// the pod.
+    pub why: Option<Text>,
+    /// The scheduler's message, or empty.
+    pub message: Text,
+    /// The gates that keep the scheduler from looking at the pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Text>,
+    #[serde(serialize_with = "write_optional_time")]
+    pub since: Option<Timestamp>,
+}
+
+impl PodFinding for NotScheduled {
+    fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+}
+
+impl fmt::Display for NotScheduled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, message, gates, .. } = self;
+        if !gates.is_empty() {
+            let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
+            return write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "));
+        }
+        if why.is_none() {
+            return f.write_str("the pod is bound to no node, and no scheduler has reported on it");
+        }
+        f.write_str("the pod is bound to no node")?;
+        reported(f, "", message)
+    }
 }

@@ -1,9 +1,36 @@
 //! The pod has a container port of that name, but with another protocol.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use crate::findings::pod_reason::NamedPort;
+use std::fmt;
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
     /// name and protocol, so it does not count.
     EP024 "port-protocol-differs" Error
     "The pod has a container port of that name, but with another protocol."
+}
+
+/// A container port with the name and another protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortProtocolDiffers {
+    /// The port that the Service asks for.
+    pub wanted: NamedPort,
+    /// The port of that name that the pod has.
+    pub has: NamedPort,
+}
+
+impl PodFinding for PortProtocolDiffers {}
+
+impl fmt::Display for PortProtocolDiffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, has } = self;
+        write!(
+            f,
+            "the container port {} is {}, and the Service asks for {}",
+            wanted.name, has.protocol, wanted.protocol
+        )
+    }
 }

@@ -1,5 +1,10 @@
 //! The pod is not ready, and the Service publishes it nevertheless.
 
+use crate::findings::pod_reason::PodFinding;
+use serde::Serialize;
+use kube_endpoint_core_model::Timestamp;
+use crate::facts::details::write_optional_time;
+use std::fmt;
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a
@@ -9,4 +14,29 @@ about! {
     /// does not count as receiving traffic.
     EP027 "published-not-ready" Info
     "The pod is not ready, and the Service publishes it nevertheless."
+}
+
+/// A pod that is published although it is not ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedNotReady {
+    /// Since when the pod is not ready.
+    #[serde(serialize_with = "write_optional_time")]
+    pub since: Option<Timestamp>,
+}
+
+impl PodFinding for PublishedNotReady {
+    fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    fn receives_traffic(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for PublishedNotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
+    }
 }

@@ -10,6 +10,7 @@ use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::models::traffic::ServedBy;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// A Service that is not headless needs ports: kube-proxy makes rules for ports.
@@ -36,6 +37,12 @@ impl Finding for NoServicePorts {
 impl fmt::Display for NoServicePorts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the Service has no ports, so no client is sent to its endpoints")
+    }
+}
+
+impl PodFinding for NoServicePorts {
+    fn is_consequence(&self) -> bool {
+        true
     }
 }
 

@@ -1,9 +1,17 @@
 //! The pod is ready, and the readiness of the EndpointSelector does not choose it.
 
+use crate::findings::pod_reason::PodFinding;
+pub(crate) use crate::models::leader::NotChosen;
 
 about! {
     /// `spec.readiness` lets a Service follow a leader ([leader.md](leader.md)). The slices list
     /// the other pods as not ready, which is right as long as one pod is chosen.
     EP096 "not-chosen" Info
     "The pod is ready, and the readiness of the EndpointSelector does not choose it."
+}
+
+impl PodFinding for NotChosen {
+    fn is_consequence(&self) -> bool {
+        true
+    }
 }

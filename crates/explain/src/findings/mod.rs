@@ -1,4 +1,4 @@
-//! The findings about a Service: one module each, and nothing else knows what they are.
+//! The findings about a Service or its pods: one module each.
 //!
 //! A module says what its finding is about ([`About`], with the text of `docs/verdicts.md`), when
 //! it holds, and what a person reads about it ([`Finding`]), and tests that. To add one, write its
@@ -104,7 +104,7 @@ pub(crate) trait Finding: fmt::Display {
 }
 
 macro_rules! registry {
-    ($($code:ident = $module:ident $(: $($fault:ident)+)?;)*) => {
+    ($($code:ident = $module:ident $(: $($fault:ident)+)? $(, of pod: $($reason:ident)+)?;)*) => {
         $(mod $module;)*
         $(#[allow(unused_imports, unreachable_pub, reason = "a module may declare its text only")] pub use $module::*;)*
 
@@ -158,6 +158,31 @@ macro_rules! registry {
             }
         })+)?)*
 
+        /// A reason why a pod receives no traffic, or not all of it, from a Service. Serialises with
+        /// the tag `reason`, which holds its name.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(tag = "reason", rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum PodReason {
+            $($($(#[doc = concat!("`", stringify!($module), "`")] $reason($reason),)+)?)*
+        }
+
+        impl PodReason {
+            pub(crate) fn finding(&self) -> &dyn pod_reason::PodFinding {
+                match self { $($($(Self::$reason(finding) => finding,)+)?)* }
+            }
+        }
+
+        impl Problem for PodReason {
+            fn code(&self) -> Code {
+                match self { $($($(Self::$reason(_) => Code::$code,)+)?)* }
+            }
+
+            fn severity(&self) -> Severity {
+                self.finding().severity().unwrap_or(self.code().severity())
+            }
+        }
+
         /// Returns all findings that hold, those that others explain, too.
         fn found(inputs: &FaultInputs<'_>) -> Vec<Fault> {
             let mut found: Vec<Fault> = Vec::new();
@@ -170,32 +195,32 @@ macro_rules! registry {
 registry! {
     Published = ep000_published;
     NotKnown = ep001_not_known: NotKnown;
-    PodFinished = ep010_pod_finished;
-    NoAddress = ep011_no_address;
-    PortNameNotFound = ep012_port_name_not_found;
-    PodTerminating = ep013_pod_terminating;
-    NodeNotFound = ep014_node_not_found;
-    InvalidAddress = ep015_invalid_address;
-    NoAddressOfFamily = ep016_no_address_of_family;
-    NotReady = ep017_not_ready;
-    ReadinessGateNotMet = ep018_readiness_gate_not_met;
-    ContainerNotReady = ep019_container_not_ready;
-    ContainerNotRunning = ep020_container_not_running;
-    NodeNotReady = ep021_node_not_ready;
-    NotScheduled = ep022_not_scheduled;
-    SomePortsNotFound = ep023_some_ports_not_found;
-    PortProtocolDiffers = ep024_port_protocol_differs;
-    OverCapacity = ep025_over_capacity;
-    ReadinessUnknown = ep026_readiness_unknown;
-    PublishedNotReady = ep027_published_not_ready;
-    NotWritten = ep028_not_written;
-    SomeFamiliesMissing = ep029_some_families_missing;
+    PodFinished = ep010_pod_finished, of pod: PodFinished;
+    NoAddress = ep011_no_address, of pod: NoAddress;
+    PortNameNotFound = ep012_port_name_not_found, of pod: PortNameNotFound;
+    PodTerminating = ep013_pod_terminating, of pod: PodTerminating;
+    NodeNotFound = ep014_node_not_found, of pod: NodeNotFound;
+    InvalidAddress = ep015_invalid_address, of pod: InvalidAddress;
+    NoAddressOfFamily = ep016_no_address_of_family, of pod: NoAddressOfFamily;
+    NotReady = ep017_not_ready, of pod: NotReady;
+    ReadinessGateNotMet = ep018_readiness_gate_not_met, of pod: ReadinessGateNotMet;
+    ContainerNotReady = ep019_container_not_ready, of pod: ContainerNotReady;
+    ContainerNotRunning = ep020_container_not_running, of pod: ContainerNotRunning InitContainerRuns;
+    NodeNotReady = ep021_node_not_ready, of pod: NodeNotReady;
+    NotScheduled = ep022_not_scheduled, of pod: NotScheduled;
+    SomePortsNotFound = ep023_some_ports_not_found, of pod: SomePortsNotFound;
+    PortProtocolDiffers = ep024_port_protocol_differs, of pod: PortProtocolDiffers;
+    OverCapacity = ep025_over_capacity, of pod: OverCapacity;
+    ReadinessUnknown = ep026_readiness_unknown, of pod: ReadinessUnknown;
+    PublishedNotReady = ep027_published_not_ready, of pod: PublishedNotReady;
+    NotWritten = ep028_not_written, of pod: NotWritten;
+    SomeFamiliesMissing = ep029_some_families_missing, of pod: SomeFamiliesMissing;
     NoPodMatches = ep030_no_pod_matches: NoPodMatches;
     PodsNearlyMatch = ep031_pods_nearly_match: PodsNearlyMatch;
     NoSelector = ep032_no_selector: NoSelector;
     ExternalName = ep033_external_name: ExternalName;
     ServiceTerminating = ep034_service_terminating: ServiceTerminating;
-    NoServicePorts = ep035_no_service_ports: NoServicePorts;
+    NoServicePorts = ep035_no_service_ports: NoServicePorts, of pod: NoServicePorts;
     HeadlessWithoutNames = ep036_headless_without_names: HeadlessWithoutNames;
     NoZones = ep037_no_zones: NoZones;
     UnknownTrafficDistribution = ep038_unknown_traffic_distribution: UnknownTrafficDistribution;
@@ -242,7 +267,7 @@ registry! {
     HandOverHeld = ep093_hand_over_held: HandOverHeld;
     EndpointSelectorUnserved = ep094_endpoint_selector_unserved: EndpointSelectorUnserved;
     SelectsUnlabelled = ep095_selects_unlabelled: SelectsUnlabelled;
-    NotChosen = ep096_not_chosen;
+    NotChosen = ep096_not_chosen, of pod: NotChosen;
     NobodyLeads = ep097_nobody_leads: NobodyLeads;
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;

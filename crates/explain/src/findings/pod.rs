@@ -3,6 +3,10 @@
 
 mod status;
 
+use crate::findings::{
+    InvalidAddress, NoAddressOfFamily, NoServicePorts, NodeNotFound, OverCapacity, PodTerminating,
+    PortNameNotFound, PortProtocolDiffers, PublishedNotReady, SomeFamiliesMissing, SomePortsNotFound,
+};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -76,7 +80,7 @@ impl PodExplanation {
 
     /// Returns true if the pod is being deleted and still answers requests.
     pub(crate) fn is_ending_and_serving(&self) -> bool {
-        matches!(self.reason, Some(PodReason::PodTerminating { serving: true, .. }))
+        matches!(self.reason, Some(PodReason::PodTerminating(PodTerminating { serving: true, .. })))
     }
 
     /// Returns true if one of these addresses is the pod's.
@@ -221,7 +225,7 @@ impl Judged<'_> {
                     }
                 }
                 if self.service.ports.is_empty() && !self.service.is_headless() {
-                    return (Publication::LeftOut, Some(PodReason::NoServicePorts));
+                    return (Publication::LeftOut, Some(PodReason::NoServicePorts(NoServicePorts {})));
                 }
                 if !ready
                     && self.pod.is_ready()
@@ -243,11 +247,15 @@ impl Judged<'_> {
                     let first = self.service.ip_families.first();
                     let first_is_missing = first.is_some_and(|first| missing.contains(first));
                     let has = self.pod.pod_ips.to_vec();
-                    Some(PodReason::SomeFamiliesMissing { missing, has, first_is_missing })
+                    Some(PodReason::SomeFamiliesMissing(SomeFamiliesMissing {
+                        missing,
+                        has,
+                        first_is_missing,
+                    }))
                 } else if !serving && !self.pod.is_ready() {
-                    Some(PodReason::PublishedNotReady { since: self.not_ready_since() })
+                    Some(PodReason::PublishedNotReady(PublishedNotReady { since: self.not_ready_since() }))
                 } else if matches!(self.in_endpoints, Some(Verdict::LeftOut(LeftOut::OverCapacity))) {
-                    Some(PodReason::OverCapacity)
+                    Some(PodReason::OverCapacity(OverCapacity {}))
                 } else {
                     None
                 };
@@ -263,13 +271,16 @@ impl Judged<'_> {
             LeftOut::Terminating => self.terminating(self.pod.is_ready()),
             LeftOut::NodeNotFound { node } if node.is_empty() => self.not_scheduled(),
             LeftOut::NodeNotFound { node } => {
-                PodReason::NodeNotFound { node: node.clone(), owner: self.pod.owner }
+                PodReason::NodeNotFound(NodeNotFound { node: node.clone(), owner: self.pod.owner })
             }
-            LeftOut::InvalidAddress { address } => PodReason::InvalidAddress { address: address.clone() },
-            LeftOut::NoAddressOfFamily { family } => {
-                PodReason::NoAddressOfFamily { family: *family, has: self.pod.pod_ips.to_vec() }
+            LeftOut::InvalidAddress { address } => {
+                PodReason::InvalidAddress(InvalidAddress { address: address.clone() })
             }
-            LeftOut::OverCapacity => PodReason::OverCapacity,
+            LeftOut::NoAddressOfFamily { family } => PodReason::NoAddressOfFamily(NoAddressOfFamily {
+                family: *family,
+                has: self.pod.pod_ips.to_vec(),
+            }),
+            LeftOut::OverCapacity => PodReason::OverCapacity(OverCapacity {}),
             // The plan for slices has no such verdict: it names the missing ports.
             _ => self.no_port_named(self.wanted(|_| true)),
         }
@@ -286,11 +297,20 @@ impl Judged<'_> {
         if missing.len() < self.service.ports.len() {
             let elsewhere = self.others_have(&wanted);
             let (dead, free) = (self.dead_ports(missing), self.free_ports());
-            return Some(PodReason::SomePortsNotFound { wanted, has, elsewhere, dead, free });
+            return Some(PodReason::SomePortsNotFound(SomePortsNotFound {
+                wanted,
+                has,
+                elsewhere,
+                dead,
+                free,
+            }));
         }
         let other = wanted.iter().find_map(|wanted| {
             let same_name = has.iter().find(|port| port.name == wanted.name)?;
-            Some(PodReason::PortProtocolDiffers { wanted: wanted.clone(), has: same_name.clone() })
+            Some(PodReason::PortProtocolDiffers(PortProtocolDiffers {
+                wanted: wanted.clone(),
+                has: same_name.clone(),
+            }))
         });
         Some(other.unwrap_or_else(|| self.no_port_named(wanted)))
     }
@@ -320,12 +340,12 @@ impl Judged<'_> {
     }
 
     fn no_port_named(&self, wanted: Vec<NamedPort>) -> PodReason {
-        PodReason::PortNameNotFound {
+        PodReason::PortNameNotFound(PortNameNotFound {
             elsewhere: self.others_have(&wanted),
             has: ports_of(self.pod),
             only_dns: self.service.is_headless(),
             wanted,
-        }
+        })
     }
 
     /// Returns true if other pods of the Service have one of these ports, which this pod lacks.

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
+use crate::findings::PodReason;
 use crate::findings::code::Severity;
-use crate::findings::pod_reason::PodReason;
 
 /// The traffic that clients of a Service lose because of a finding. Ordered from the best to the
 /// worst.
@@ -50,11 +50,7 @@ impl PodReason {
     /// endpoint receives traffic because of it. Otherwise other pods answer, unless these pods
     /// receive traffic at some ports or addresses only.
     pub(crate) fn traffic_lost(&self, breaks: bool) -> TrafficLost {
-        match self {
-            _ if breaks => TrafficLost::All,
-            Self::SomePortsNotFound { .. } | Self::SomeFamiliesMissing { .. } => TrafficLost::Some,
-            _ => TrafficLost::None,
-        }
+        if breaks { TrafficLost::All } else { self.finding().traffic_lost() }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Finds in the status of a pod the reason why it has ended, does not start, or is not ready: the
 //! container that is the cause, not one that waits for it.
 
+use crate::findings::{
+    ContainerNotReady, ContainerNotRunning, InitContainerRuns, NodeNotReady, NotReady, NotScheduled,
+    PodFinished, PodTerminating, ReadinessGateNotMet, ReadinessUnknown,
+};
 use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::{Text, Timestamp};
 
@@ -8,7 +12,7 @@ use super::Judged;
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, RunState};
 use crate::findings::pod_reason::{
-    Disruption, FailedContainer, PodReason, SilentNode, Starting, UndeclaredPort, UnreadyContainer,
+    Disruption, FailedContainer, NoAddress, PodReason, SilentNode, UndeclaredPort, UnreadyContainer,
 };
 
 /// The reasons of waiting containers that have a cause elsewhere, or none at all.
@@ -17,14 +21,14 @@ const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];
 impl Judged<'_> {
     pub(super) fn finished(&self) -> PodReason {
         let Some(details) = self.details else {
-            return PodReason::PodFinished {
+            return PodReason::PodFinished(PodFinished {
                 why: Default::default(),
                 message: Default::default(),
                 failed: None,
                 disruption: None,
                 node: self.pod.node_name.clone(),
                 owner: self.pod.owner,
-            };
+            });
         };
         let failed = details.containers.iter().find_map(|container| match &container.state {
             RunState::Ended(end) if end.exit_code != 0 => {
@@ -32,14 +36,14 @@ impl Judged<'_> {
             }
             _ => None,
         });
-        PodReason::PodFinished {
+        PodReason::PodFinished(PodFinished {
             why: details.reason.clone(),
             message: details.message.clone(),
             failed,
             disruption: self.disruption(),
             node: self.pod.node_name.clone(),
             owner: self.pod.owner,
-        }
+        })
     }
 
     pub(super) fn terminating(&self, serving: bool) -> PodReason {
@@ -49,7 +53,7 @@ impl Judged<'_> {
             (Some(name), None) => Some(SilentNode { name: name.clone(), exists: false }),
             _ => None,
         };
-        PodReason::PodTerminating {
+        PodReason::PodTerminating(PodTerminating {
             until: self.pod.deletion_timestamp,
             serving,
             finalizers,
@@ -58,7 +62,7 @@ impl Judged<'_> {
             node: self.pod.node_name.clone(),
             owner: self.pod.owner,
             overdue_seconds: self.pod.deletion_timestamp.map(|until| age::since(until, self.now)),
-        }
+        })
     }
 
     /// Returns who ends the pod, as its conditions tell.
@@ -81,11 +85,11 @@ impl Judged<'_> {
     }
 
     /// Returns what may keep the pod from getting an address.
-    fn starting(&self) -> Starting {
+    fn starting(&self) -> NoAddress {
         let since = self.details.and_then(|details| details.created);
         let hook = self.details.into_iter().flat_map(|details| &details.containers);
         let last = self.events.iter().max_by_key(|event| event.last);
-        Starting {
+        NoAddress {
             since,
             seconds: since.map(|since| age::since(since, self.now)),
             node: self.pod.node_name.clone().unwrap_or_default(),
@@ -114,12 +118,12 @@ impl Judged<'_> {
 
     pub(super) fn not_scheduled(&self) -> PodReason {
         let scheduled = self.details.and_then(|details| details.condition("PodScheduled"));
-        PodReason::NotScheduled {
+        PodReason::NotScheduled(NotScheduled {
             why: scheduled.map(|condition| condition.reason.clone()),
             message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
             gates: self.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
             since: scheduled.and_then(|condition| condition.last_transition_time),
-        }
+        })
     }
 
     /// Returns the reason why a published pod is not ready.
@@ -128,29 +132,31 @@ impl Judged<'_> {
             return self.terminating(serving);
         }
         if self.pod.ready.is_none() {
-            return self.cause().unwrap_or(PodReason::ReadinessUnknown);
+            return self.cause().unwrap_or(PodReason::ReadinessUnknown(ReadinessUnknown {}));
         }
         let since = self.not_ready_since();
         let ready = self.details.and_then(|details| details.condition("Ready"));
-        let not_ready = PodReason::NotReady {
+        let not_ready = PodReason::NotReady(NotReady {
             why: ready.map(|condition| condition.reason.clone()).unwrap_or_default(),
             message: ready.map(|condition| condition.message.clone()).unwrap_or_default(),
             disruption: self.disruption(),
             stale_on: self.stale_on(),
             owner: self.pod.owner,
             since,
-        };
+        });
         // Who is about to delete a pod ends its containers, too.
-        if matches!(not_ready, PodReason::NotReady { disruption: Some(_), .. }) {
+        if matches!(not_ready, PodReason::NotReady(NotReady { disruption: Some(_), .. })) {
             return not_ready;
         }
         let containers = self.containers_not_ready();
         let gate = || self.gate_not_met();
         let node = self.node.filter(|node| !node.ready);
-        let node = node.map(|node| PodReason::NodeNotReady {
-            node: node.name.clone(),
-            message: node.not_ready_message.clone(),
-            since,
+        let node = node.map(|node| {
+            PodReason::NodeNotReady(NodeNotReady {
+                node: node.name.clone(),
+                message: node.not_ready_message.clone(),
+                since,
+            })
         });
         containers.or_else(gate).or(node).unwrap_or(not_ready)
     }
@@ -160,7 +166,7 @@ impl Judged<'_> {
         let condition =
             details.condition("ContainersReady").filter(|condition| *condition.status != *"True")?;
         let mut reason = self.cause().unwrap_or_else(|| self.unready([]));
-        if let PodReason::ContainerNotReady { since, .. } = &mut reason {
+        if let PodReason::ContainerNotReady(ContainerNotReady { since, .. }) = &mut reason {
             *since = condition.last_transition_time;
         }
         Some(reason)
@@ -186,12 +192,14 @@ impl Judged<'_> {
         details.readiness_gates.iter().find_map(|gate| {
             let condition = details.condition(gate);
             let is_met = condition.is_some_and(|condition| *condition.status == *"True");
-            (!is_met).then(|| PodReason::ReadinessGateNotMet {
-                gate: gate.clone(),
-                status: condition.map(|condition| condition.status.clone()),
-                why: condition.map(|condition| condition.reason.clone()).unwrap_or_default(),
-                message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
-                since: condition.and_then(|condition| condition.last_transition_time),
+            (!is_met).then(|| {
+                PodReason::ReadinessGateNotMet(ReadinessGateNotMet {
+                    gate: gate.clone(),
+                    status: condition.map(|condition| condition.status.clone()),
+                    why: condition.map(|condition| condition.reason.clone()).unwrap_or_default(),
+                    message: condition.map(|condition| condition.message.clone()).unwrap_or_default(),
+                    since: condition.and_then(|condition| condition.last_transition_time),
+                })
             })
         })
     }
@@ -213,11 +221,11 @@ impl Judged<'_> {
         if let Some(container) = blocking {
             return Some(match &container.state {
                 RunState::Running { since } if container.kind == ContainerKind::Init => {
-                    PodReason::InitContainerRuns {
+                    PodReason::InitContainerRuns(InitContainerRuns {
                         container: container.name.clone(),
                         since: *since,
                         seconds: since.map(|since| age::since(since, self.now)),
-                    }
+                    })
                 }
                 RunState::Running { .. } => self.unready([container]),
                 _ => stopped(container)?,
@@ -244,11 +252,11 @@ impl Judged<'_> {
             has_liveness_probe: container.has_liveness_probe,
             has_run_before: container.has_run_before(),
         };
-        PodReason::ContainerNotReady {
+        PodReason::ContainerNotReady(ContainerNotReady {
             containers: containers.into_iter().map(one).collect(),
             peers: self.peers_ask_for_it(),
             since: None,
-        }
+        })
     }
 
     /// Returns the initial delay of the failing probe of a container, and the seconds until the
@@ -306,7 +314,7 @@ fn is_waiting(container: &ContainerState) -> bool {
 
 /// Returns true if a container only waits for its creation, or for another container.
 fn is_wait(reason: &PodReason) -> bool {
-    matches!(reason, PodReason::ContainerNotRunning { why, last: None, .. } if WAITS.contains(&&**why))
+    matches!(reason, PodReason::ContainerNotRunning(ContainerNotRunning { why, last: None, .. }) if WAITS.contains(&&**why))
 }
 
 /// Returns the reason of a container that does not run.
@@ -316,7 +324,7 @@ fn stopped(container: &ContainerState) -> Option<PodReason> {
         RunState::Waiting { reason, message } => (reason, message, None),
         RunState::Ended(end) => (&end.reason, &end.message, Some(end.exit_code)),
     };
-    Some(PodReason::ContainerNotRunning {
+    Some(PodReason::ContainerNotRunning(ContainerNotRunning {
         container: container.name.clone(),
         kind: container.kind,
         why: why.clone(),
@@ -326,5 +334,5 @@ fn stopped(container: &ContainerState) -> Option<PodReason> {
         last: container.last.clone(),
         has_liveness_probe: container.has_liveness_probe || container.startup_probe.is_some(),
         has_post_start_hook: container.has_post_start_hook,
-    })
+    }))
 }

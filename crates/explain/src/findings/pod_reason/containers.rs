@@ -13,7 +13,7 @@ use crate::facts::remedy::{Remedy, Step};
 const LOGS: usize = 3;
 
 /// Returns how a sentence calls a container.
-pub(super) fn called(kind: ContainerKind, name: &str) -> String {
+pub(in crate::findings) fn called(kind: ContainerKind, name: &str) -> String {
     match kind {
         ContainerKind::Main => format!("container {name}"),
         ContainerKind::Init => format!("init container {name}"),
@@ -43,7 +43,7 @@ const NOT_STARTED: [&str; 6] = [
 const LONG: i64 = 600;
 
 /// Says what to do about an init container that runs, started some seconds ago.
-pub(super) fn init_sentence(container: &str, seconds: Option<i64>) -> String {
+pub(in crate::findings) fn init_sentence(container: &str, seconds: Option<i64>) -> String {
     match seconds {
         Some(seconds) if seconds >= LONG => format!(
             "Look at what init container {container} waits for: it has run for {}",
@@ -66,7 +66,7 @@ impl fmt::Display for FailedContainer {
 }
 
 /// Prints the end of a pod.
-pub(super) fn finished(
+pub(in crate::findings) fn finished(
     f: &mut fmt::Formatter<'_>,
     why: &str,
     message: &str,
@@ -83,18 +83,18 @@ pub(super) fn finished(
 }
 
 /// A container that does not run.
-pub(super) struct Stopped<'a> {
-    pub(super) name: &'a str,
-    pub(super) kind: ContainerKind,
-    pub(super) why: &'a str,
-    pub(super) message: &'a str,
-    pub(super) exit_code: Option<i32>,
+pub(in crate::findings) struct Stopped<'a> {
+    pub(in crate::findings) name: &'a str,
+    pub(in crate::findings) kind: ContainerKind,
+    pub(in crate::findings) why: &'a str,
+    pub(in crate::findings) message: &'a str,
+    pub(in crate::findings) exit_code: Option<i32>,
     /// The least and the greatest number of restarts of several pods.
-    pub(super) restarts: (u32, u32),
-    pub(super) last: Option<&'a Ended>,
+    pub(in crate::findings) restarts: (u32, u32),
+    pub(in crate::findings) last: Option<&'a Ended>,
     /// True if the kubelet ends it when its liveness or startup probe fails.
-    pub(super) has_liveness_probe: bool,
-    pub(super) has_post_start_hook: bool,
+    pub(in crate::findings) has_liveness_probe: bool,
+    pub(in crate::findings) has_post_start_hook: bool,
 }
 
 impl fmt::Display for Stopped<'_> {
@@ -124,7 +124,7 @@ impl fmt::Display for Stopped<'_> {
 
 impl<'a> Stopped<'a> {
     /// Returns the remedy for the pod of a namespace.
-    pub(super) fn remedy(&self, namespace: &str, pod: &str) -> Remedy {
+    pub(in crate::findings) fn remedy(&self, namespace: &str, pod: &str) -> Remedy {
         let container = called(self.kind, self.name);
         let describe = Step::kubectl_in(namespace, ["describe", "pod", pod]);
         let never_ran = |sentence: String| Remedy::ask(PodOwner, sentence).shown_by([describe.clone()]);
@@ -184,7 +184,7 @@ impl<'a> Stopped<'a> {
     }
 
     /// Returns the message of the state. That of a back-off names the container and the pod again.
-    pub(super) fn told(&self) -> &'a str {
+    pub(in crate::findings) fn told(&self) -> &'a str {
         self.message.split(" restarting failed container").next().unwrap_or_default()
     }
 
@@ -198,7 +198,7 @@ impl<'a> Stopped<'a> {
     }
 }
 
-pub(super) fn logs(namespace: &str, pod: &str, container: &str) -> Step {
+pub(in crate::findings) fn logs(namespace: &str, pod: &str, container: &str) -> Step {
     Step::kubectl_in(namespace, ["logs", pod, "-c", container])
 }
 
@@ -210,7 +210,10 @@ fn previous_logs(namespace: &str, pod: &str, container: &str) -> Step {
 const PROBES: [Option<Probe>; 3] = [Some(Probe::Startup), Some(Probe::Readiness), None];
 
 /// Prints why containers that run are not ready.
-pub(super) fn unready(f: &mut fmt::Formatter<'_>, containers: &[UnreadyContainer]) -> fmt::Result {
+pub(in crate::findings) fn unready(
+    f: &mut fmt::Formatter<'_>,
+    containers: &[UnreadyContainer],
+) -> fmt::Result {
     if containers.is_empty() {
         return f.write_str("not all containers are ready");
     }
@@ -270,7 +273,11 @@ impl UndeclaredPort {
 }
 
 /// Returns the remedy for a pod whose containers run and are not ready.
-pub(super) fn unready_remedy(containers: &[UnreadyContainer], namespace: &str, pod: &str) -> Remedy {
+pub(in crate::findings) fn unready_remedy(
+    containers: &[UnreadyContainer],
+    namespace: &str,
+    pod: &str,
+) -> Remedy {
     let describe = Step::kubectl_in(namespace, ["describe", "pod", pod]);
     let logs = containers.iter().take(LOGS).flat_map(|container| {
         let before = container.has_run_before.then(|| previous_logs(namespace, pod, &container.name));

@@ -1,6 +1,7 @@
 //! Messages and remedies for pods that are being deleted or have ended: who ended them, and the
 //! node that keeps them from going.
 
+use crate::findings::PodTerminating;
 use std::fmt;
 
 use kube_endpoint_core_model::{ObjectKey, Text};
@@ -93,7 +94,7 @@ impl Disruption {
 const OVERDUE: i64 = 120;
 
 /// Prints that pods are being deleted. `silent` are the nodes that keep them.
-pub(super) fn terminating(
+pub(in crate::findings) fn terminating(
     f: &mut fmt::Formatter<'_>,
     serving: bool,
     disruption: Option<&Disruption>,
@@ -130,9 +131,15 @@ pub(super) fn terminating_remedy(
     nodes: &str,
     is_alone: bool,
 ) -> Remedy {
-    let PodReason::PodTerminating {
-        disruption, finalizers, silent_node, node, owner, overdue_seconds, ..
-    } = reason
+    let PodReason::PodTerminating(PodTerminating {
+        disruption,
+        finalizers,
+        silent_node,
+        node,
+        owner,
+        overdue_seconds,
+        ..
+    }) = reason
     else {
         return Remedy::default();
     };
@@ -227,12 +234,12 @@ const REJECTIONS: [(&str, &str); 6] = [
 const REJECTED: &str = "Pod was rejected: ";
 
 /// Returns true if the kubelet of its node did not take a pod.
-pub(super) fn is_rejected(why: &str, message: &str) -> bool {
+pub(in crate::findings) fn is_rejected(why: &str, message: &str) -> bool {
     message.starts_with(REJECTED) || REJECTIONS.iter().any(|(reason, _)| why.starts_with(reason))
 }
 
 /// Prints that `nodes` did not take `pods`.
-pub(super) fn rejected(
+pub(in crate::findings) fn rejected(
     f: &mut fmt::Formatter<'_>,
     nodes: &str,
     pods: &str,

@@ -1,5 +1,11 @@
 //! The remedy of each reason.
 
+use crate::findings::{
+    ContainerNotReady, ContainerNotRunning, InitContainerRuns, InvalidAddress, NoAddressOfFamily,
+    NoServicePorts, NodeNotFound, NodeNotReady, NotReady, NotScheduled, NotWritten, OverCapacity,
+    PodFinished, PodTerminating, PortNameNotFound, PortProtocolDiffers, PublishedNotReady,
+    ReadinessGateNotMet, ReadinessUnknown, SomeFamiliesMissing, SomePortsNotFound,
+};
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
@@ -18,45 +24,45 @@ impl PodReason {
         let describe = || in_namespace(&["describe", "pod", pod]);
         let save = || in_namespace(&["get", "pod", pod, "-o", "yaml"]);
         match self {
-            Self::PortNameNotFound { wanted, has, elsewhere, .. } => {
+            Self::PortNameNotFound(PortNameNotFound { wanted, has, elsewhere, .. }) => {
                 Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, None))
             }
-            Self::SomePortsNotFound { wanted, has, elsewhere, free, .. } => {
+            Self::SomePortsNotFound(SomePortsNotFound { wanted, has, elsewhere, free, .. }) => {
                 Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, Some(free)))
             }
-            Self::PortProtocolDiffers { wanted, has } => Remedy::ask(
+            Self::PortProtocolDiffers(PortProtocolDiffers { wanted, has }) => Remedy::ask(
                 ServiceOwner,
                 format!(
                     "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
                     has.protocol, wanted.name, wanted.protocol
                 ),
             ),
-            Self::NodeNotFound { node, owner } => owner::node_gone(*owner, "node", node, save()),
-            Self::ReadinessGateNotMet { gate, status, .. } => {
+            Self::NodeNotFound(NodeNotFound { node, owner }) => owner::node_gone(*owner, "node", node, save()),
+            Self::ReadinessGateNotMet(ReadinessGateNotMet { gate, status, .. }) => {
                 gates::remedy(gate, status.is_some(), service, describe())
             }
-            Self::ContainerNotRunning { .. } => {
+            Self::ContainerNotRunning(ContainerNotRunning { .. }) => {
                 self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
             }
-            Self::InitContainerRuns { container, seconds, .. } => {
+            Self::InitContainerRuns(InitContainerRuns { container, seconds, .. }) => {
                 Remedy::ask(PodOwner, containers::init_sentence(container, *seconds))
                     .shown_by([containers::logs(&service.namespace, pod, container)])
             }
-            Self::ContainerNotReady { containers, .. } => {
+            Self::ContainerNotReady(ContainerNotReady { containers, .. }) => {
                 containers::unready_remedy(containers, &service.namespace, pod)
             }
-            Self::NodeNotReady { node, .. } => {
+            Self::NodeNotReady(NodeNotReady { node, .. }) => {
                 Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {node}"))
                     .shown_by([Step::kubectl(["describe", "node", node])])
             }
-            Self::NoAddressOfFamily { family, .. } => Remedy::ask(
+            Self::NoAddressOfFamily(NoAddressOfFamily { family, .. }) => Remedy::ask(
                 ServiceOwner,
                 format!(
                     "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
                 ),
             ),
             // A single-stack Service keeps its first family.
-            Self::SomeFamiliesMissing { missing, has, first_is_missing } => {
+            Self::SomeFamiliesMissing(SomeFamiliesMissing { missing, has, first_is_missing }) => {
                 let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
                 let or = if *first_is_missing {
                     format!("create the Service again with {has} alone, since its first family cannot be changed")
@@ -65,39 +71,39 @@ impl PodReason {
                 };
                 Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", any_of(missing)))
             }
-            Self::PodFinished { why, failed: Some(failed), disruption: None, .. } if why.is_empty() => Remedy::ask(
+            Self::PodFinished(PodFinished { why, failed: Some(failed), disruption: None, .. }) if why.is_empty() => Remedy::ask(
                 PodOwner,
                 format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
             )
             .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
-            Self::PodFinished { why, message, node: Some(node), .. } if ending::is_rejected(why, message) => {
+            Self::PodFinished(PodFinished { why, message, node: Some(node), .. }) if ending::is_rejected(why, message) => {
                 ending::rejected_remedy(why, node).shown_by([describe()])
             }
-            Self::PodFinished { why, disruption, .. } if !why.is_empty() || disruption.is_some() => {
+            Self::PodFinished(PodFinished { why, disruption, .. }) if !why.is_empty() || disruption.is_some() => {
                 let (person, sentence) = ending::finished_sentence(why, disruption.as_ref(), false);
                 Remedy::ask(person, sentence).shown_by([describe()])
             }
-            Self::PodFinished { .. } => Remedy::ask(
+            Self::PodFinished(PodFinished { .. }) => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if it has done its work; a Service should select pods that keep running",
             ),
             Self::NoAddress(starting) => starting.remedy(describe()),
-            Self::PodTerminating { .. } => {
+            Self::PodTerminating(PodTerminating { .. }) => {
                 let node = self.node().unwrap_or_default();
                 ending::terminating_remedy(self, service, pod, node, false)
             }
-            Self::InvalidAddress { .. } => Remedy::ask(
+            Self::InvalidAddress(InvalidAddress { .. }) => Remedy::ask(
                 ClusterAdministrator,
                 "Correct what writes the pod's status: the kubelet or the network plugin",
             ),
-            Self::NotReady { disruption: Some(disruption), .. } => {
+            Self::NotReady(NotReady { disruption: Some(disruption), .. }) => {
                 ending::disrupted_remedy(disruption).shown_by([describe()])
             }
-            Self::NotReady { stale_on: Some(node), owner, .. } => owner::stale(*owner, node, save()),
-            Self::NotReady { .. } => {
+            Self::NotReady(NotReady { stale_on: Some(node), owner, .. }) => owner::stale(*owner, node, save()),
+            Self::NotReady(NotReady { .. }) => {
                 Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
             }
-            Self::NotScheduled { gates, .. } if !gates.is_empty() => Remedy::ask(
+            Self::NotScheduled(NotScheduled { gates, .. }) if !gates.is_empty() => Remedy::ask(
                 PodOwner,
                 format!(
                     "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
@@ -105,25 +111,25 @@ impl PodReason {
                 ),
             )
             .shown_by([describe()]),
-            Self::NotScheduled { why, message, .. } => {
+            Self::NotScheduled(NotScheduled { why, message, .. }) => {
                 scheduling::remedy(why.as_deref(), message, &service.namespace, pod)
             }
-            Self::OverCapacity => Remedy::ask(
+            Self::OverCapacity(OverCapacity {}) => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000",
             ),
             Self::NotChosen(reason) => Remedy::ask(ServiceOwner, reason.remedy()),
-            Self::NotWritten => {
+            Self::NotWritten(NotWritten {}) => {
                 let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
                 Remedy::new("Look at what the explanation says about the slices of the Service")
                     .shown_by([in_namespace(&["get", "endpointslices", "-l", &selector])])
             }
-            Self::NoServicePorts => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
-            Self::ReadinessUnknown => Remedy::ask(
+            Self::NoServicePorts(NoServicePorts {}) => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
+            Self::ReadinessUnknown(ReadinessUnknown {}) => Remedy::ask(
                 ClusterAdministrator,
                 "Look at the kubelet of the pod's node, or at who writes the pod's status",
             ),
-            Self::PublishedNotReady { .. } => Remedy::ask(
+            Self::PublishedNotReady(PublishedNotReady { .. }) => Remedy::ask(
                 ServiceOwner,
                 "Nothing, if clients expect that; else unset publishNotReadyAddresses",
             ),

@@ -17,7 +17,7 @@ const LONG: i64 = 300;
 /// The known facts about a pod that is on a node and has no address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Starting {
+pub struct NoAddress {
     /// Time of the pod's creation.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -67,7 +67,7 @@ const WARNINGS: [(&str, &str, Person, &str); 6] = [
 const NETWORK: &str = "Look at the network plugin of its node, often a pod of a DaemonSet in kube-system";
 
 /// Prints as a sentence about the pod.
-impl fmt::Display for Starting {
+impl fmt::Display for NoAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the pod has no IP address yet")?;
         if let Some(message) = &self.silent {
@@ -78,9 +78,9 @@ impl fmt::Display for Starting {
     }
 }
 
-impl Starting {
+impl NoAddress {
     /// Returns a text that is the same for pods that one sentence can tell together.
-    pub(super) fn group(&self) -> String {
+    pub(in crate::findings) fn group_of(&self) -> String {
         let is_late = self.seconds.is_some_and(|age| age >= LONG);
         format!("{:?} {:?} {} {is_late}", self.silent, self.hook, self.why)
     }
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn what_keeps_a_pod_from_its_address_is_told_with_what_to_do() {
-        let pod = || Starting { node: "a".into(), seconds: Some(2280), ..Starting::default() };
+        let pod = || NoAddress { node: "a".into(), seconds: Some(2280), ..NoAddress::default() };
         let warned =
-            |why: &str, message: &str| Starting { why: why.into(), message: message.into(), ..pod() };
-        let silent = |message: &str| Starting { silent: Some(message.into()), ..pod() };
+            |why: &str, message: &str| NoAddress { why: why.into(), message: message.into(), ..pod() };
+        let silent = |message: &str| NoAddress { silent: Some(message.into()), ..pod() };
         let all = [
-            Starting { seconds: Some(20), ..pod() },
-            Starting { seconds: None, ..pod() },
+            NoAddress { seconds: Some(20), ..pod() },
+            NoAddress { seconds: None, ..pod() },
             pod(),
-            Starting { hook: Some("app".into()), ..pod() },
+            NoAddress { hook: Some("app".into()), ..pod() },
             silent(""),
             silent(
                 "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",

@@ -1,15 +1,10 @@
-//! Message and code of each reason.
+//! Words that the messages of several reasons share.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
 
-use super::{DeadPort, NamedPort, PodReason, containers, ending};
-use crate::facts::details::ContainerKind;
-use crate::findings::Code;
-use crate::findings::code::Severity;
-use crate::findings::finding::Problem;
+use super::{DeadPort, NamedPort, PodReason};
 
 impl fmt::Display for NamedPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,12 +22,12 @@ impl fmt::Display for DeadPort {
     }
 }
 
-fn list(ports: &[NamedPort]) -> String {
+pub(in crate::findings) fn list(ports: &[NamedPort]) -> String {
     let texts: Vec<String> = ports.iter().map(NamedPort::to_string).collect();
     if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
 }
 
-pub(super) fn any_of(families: &[IpFamily]) -> String {
+pub(in crate::findings) fn any_of(families: &[IpFamily]) -> String {
     families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
 }
 
@@ -42,7 +37,7 @@ fn ended(message: &str) -> &str {
 }
 
 /// Appends the reason and the message of a condition or state, if there are any.
-pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
+pub(in crate::findings) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
     match (why, message) {
         ("", "") => Ok(()),
         (text, "") | ("", text) => write!(f, ": {}", ended(text)),
@@ -50,157 +45,23 @@ pub(super) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> 
     }
 }
 
+/// Says which ports a pod lacks. `elsewhere` is true if other pods have one of them.
+pub(in crate::findings) fn not_found(
+    f: &mut fmt::Formatter<'_>,
+    wanted: &[NamedPort],
+    has: &[NamedPort],
+    elsewhere: bool,
+) -> fmt::Result {
+    let others = if elsewhere { ", which other pods of the Service have" } else { "" };
+    write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))
+}
+
 impl fmt::Display for PodReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodFinished { why, disruption: Some(disruption), .. } if why.is_empty() => {
-                write!(f, "the pod has ended for good: {disruption}")
-            }
-            Self::PodFinished { why, message, node: Some(node), .. } if ending::is_rejected(why, message) => {
-                ending::rejected(f, &format!("node {node}"), "the pod", why, message)
-            }
-            Self::PodFinished { why, message, failed, .. } => {
-                containers::finished(f, why, message, failed.as_ref())
-            }
-            Self::NoAddress(starting) => starting.fmt(f),
-            Self::SomePortsNotFound { has, dead, .. } if !dead.is_empty() => {
-                let ports: Vec<String> = dead.iter().map(DeadPort::to_string).collect();
-                let targets: Vec<String> = dead.iter().map(|port| format!("{:?}", port.target)).collect();
-                let (word, have) = if dead.len() == 1 { ("port", "has") } else { ("ports", "have") };
-                write!(
-                    f,
-                    "{word} {} of the Service {have} no endpoint: no pod has a container port named {}; the pod has {}",
-                    ports.join(" and "),
-                    targets.join(" or "),
-                    list(has)
-                )
-            }
-            Self::PortNameNotFound { wanted, has, elsewhere, .. }
-            | Self::SomePortsNotFound { wanted, has, elsewhere, .. } => {
-                let others = if *elsewhere { ", which other pods of the Service have" } else { "" };
-                write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))?;
-                let only_dns = matches!(self, Self::PortNameNotFound { only_dns: true, .. });
-                f.write_str(if only_dns { "; DNS answers with its address, without this port" } else { "" })
-            }
-            Self::PodTerminating {
-                serving, finalizers, disruption, silent_node, overdue_seconds, ..
-            } => {
-                let silent = silent_node.as_ref().map(|node| (&*node.name, node.exists));
-                ending::terminating(f, *serving, disruption.as_ref(), finalizers, silent, *overdue_seconds)
-            }
-            Self::NodeNotFound { node, .. } => write!(f, "the pod's node {node:?} does not exist"),
-            Self::InvalidAddress { address } => {
-                write!(f, "the pod's address {address:?} is not an IP address")
-            }
-            Self::NoAddressOfFamily { family, has } => {
-                let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
-                write!(f, "the pod has no {family:?} address, only {}", has.join(", "))
-            }
-            Self::NotReady { disruption: Some(disruption), .. } => {
-                write!(f, "the pod is about to be deleted: {disruption}")
-            }
-            Self::NotReady { stale_on: Some(node), .. } => {
-                write!(
-                    f,
-                    "the condition Ready is not true, although all containers are ready: another client than the kubelet set it, as the node controller does while a node is not ready, and the kubelet has not corrected it (node {node})"
-                )
-            }
-            Self::NotReady { why, message, .. } => {
-                f.write_str("the condition Ready is not true")?;
-                reported(f, why, message)
-            }
-            Self::ReadinessGateNotMet { gate, status, why, message, .. } => match status {
-                Some(status) => {
-                    write!(f, "readiness gate {gate} is {status}")?;
-                    reported(f, why, message)
-                }
-                None => write!(f, "readiness gate {gate} has no condition: nobody has reported on it"),
-            },
-            Self::ContainerNotReady { containers, .. } => containers::unready(f, containers),
-            Self::ContainerNotRunning { .. } => match self.stopped() {
-                Some(stopped) => stopped.fmt(f),
-                None => Ok(()),
-            },
-            Self::InitContainerRuns { container, .. } => {
-                let container = containers::called(ContainerKind::Init, container);
-                write!(f, "{container} has not ended, and the containers after it wait for that")
-            }
-            Self::NodeNotReady { node, message, .. } => {
-                write!(f, "the pod's node {node} is not ready, so the pod was marked not ready")?;
-                reported(f, "", message)
-            }
-            Self::NotScheduled { gates, .. } if !gates.is_empty() => {
-                let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
-                write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "))
-            }
-            Self::NotScheduled { why: None, .. } => {
-                f.write_str("the pod is bound to no node, and no scheduler has reported on it")
-            }
-            Self::NotScheduled { message, .. } => {
-                f.write_str("the pod is bound to no node")?;
-                reported(f, "", message)
-            }
-            Self::PortProtocolDiffers { wanted, has } => {
-                write!(
-                    f,
-                    "the container port {} is {}, and the Service asks for {}",
-                    wanted.name, has.protocol, wanted.protocol
-                )
-            }
-            Self::OverCapacity => f.write_str("the Endpoints object holds as many addresses as it may"),
-            Self::ReadinessUnknown => {
-                f.write_str("the pod has no Ready condition: no kubelet has reported on it")
-            }
-            Self::SomeFamiliesMissing { missing, has, .. } => {
-                let has: Vec<String> = has.iter().map(IpAddr::to_string).collect();
-                write!(f, "the pod has no {} address, only {}", any_of(missing), has.join(", "))
-            }
-            Self::NotChosen(reason) => reason.fmt(f),
-            Self::NotWritten => f.write_str(
-                "the pod should receive traffic, and no slice that the Service uses holds it as ready",
-            ),
-            Self::NoServicePorts => f.write_str("the Service has no ports"),
-            Self::PublishedNotReady { .. } => {
-                f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
-            }
-        }
-    }
-}
-
-impl Problem for PodReason {
-    fn code(&self) -> Code {
-        match self {
-            Self::PodFinished { .. } => Code::PodFinished,
-            Self::NoAddress(_) => Code::NoAddress,
-            Self::PortNameNotFound { .. } => Code::PortNameNotFound,
-            Self::PodTerminating { .. } => Code::PodTerminating,
-            Self::NodeNotFound { .. } => Code::NodeNotFound,
-            Self::InvalidAddress { .. } => Code::InvalidAddress,
-            Self::NoAddressOfFamily { .. } => Code::NoAddressOfFamily,
-            Self::NotReady { .. } => Code::NotReady,
-            Self::ReadinessGateNotMet { .. } => Code::ReadinessGateNotMet,
-            Self::ContainerNotReady { .. } => Code::ContainerNotReady,
-            Self::ContainerNotRunning { .. } | Self::InitContainerRuns { .. } => Code::ContainerNotRunning,
-            Self::NodeNotReady { .. } => Code::NodeNotReady,
-            Self::NotScheduled { .. } => Code::NotScheduled,
-            Self::SomePortsNotFound { .. } => Code::SomePortsNotFound,
-            Self::PortProtocolDiffers { .. } => Code::PortProtocolDiffers,
-            Self::OverCapacity => Code::OverCapacity,
-            Self::ReadinessUnknown => Code::ReadinessUnknown,
-            Self::PublishedNotReady { .. } => Code::PublishedNotReady,
-            Self::NotChosen(_) => Code::NotChosen,
-            Self::NotWritten => Code::NotWritten,
-            Self::SomeFamiliesMissing { .. } => Code::SomeFamiliesMissing,
-            Self::NoServicePorts => Code::NoServicePorts,
-        }
-    }
-
-    fn severity(&self) -> Severity {
-        match self {
-            // DNS has the pod's address, and only questions for the port go without an answer.
-            Self::PortNameNotFound { only_dns: true, .. } => Severity::Warning,
-            Self::SomePortsNotFound { dead, .. } if !dead.is_empty() => Severity::Error,
-            reason => reason.code().severity(),
+            // The finding about the Service says more.
+            Self::NoServicePorts(_) => f.write_str("the Service has no ports"),
+            reason => reason.finding().fmt(f),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Tells reasons of several pods in one sentence.
 
+use crate::findings::{
+    ContainerNotReady, InvalidAddress, NoAddressOfFamily, NodeNotFound, NodeNotReady, NotReady, PodFinished,
+    PodTerminating, ReadinessGateNotMet, SomeFamiliesMissing,
+};
 use std::fmt;
 
 use kube_endpoint_core_model::ObjectKey;
@@ -23,16 +27,18 @@ impl Together<'_> {
 
     /// Returns how many of the pods are being deleted and still answer requests.
     fn serving(&self) -> usize {
-        let is_serving =
-            |reason: &&&PodReason| matches!(reason, PodReason::PodTerminating { serving: true, .. });
+        let is_serving = |reason: &&&PodReason| {
+            matches!(reason, PodReason::PodTerminating(PodTerminating { serving: true, .. }))
+        };
         self.0.iter().filter(is_serving).count()
     }
 
     /// Returns the addresses that the reasons name in place of others, each once.
     fn addresses(&self) -> Vec<String> {
         let of = |reason: &&PodReason| match reason {
-            PodReason::InvalidAddress { address } => vec![format!("{address:?}")],
-            PodReason::NoAddressOfFamily { has, .. } | PodReason::SomeFamiliesMissing { has, .. } => {
+            PodReason::InvalidAddress(InvalidAddress { address }) => vec![format!("{address:?}")],
+            PodReason::NoAddressOfFamily(NoAddressOfFamily { has, .. })
+            | PodReason::SomeFamiliesMissing(SomeFamiliesMissing { has, .. }) => {
                 has.iter().map(ToString::to_string).collect()
             }
             _ => Vec::new(),
@@ -71,18 +77,18 @@ impl Together<'_> {
         }
         let mut common = (*first).clone();
         match &mut common {
-            PodReason::PodFinished { message, .. } => {
+            PodReason::PodFinished(PodFinished { message, .. }) => {
                 *message = self
                     .common(|reason| match reason {
-                        PodReason::PodFinished { message, .. } => message,
+                        PodReason::PodFinished(PodFinished { message, .. }) => message,
                         _ => "",
                     })
                     .into();
             }
-            PodReason::ReadinessGateNotMet { message, .. } => {
+            PodReason::ReadinessGateNotMet(ReadinessGateNotMet { message, .. }) => {
                 *message = self
                     .common(|reason| match reason {
-                        PodReason::ReadinessGateNotMet { message, .. } => message,
+                        PodReason::ReadinessGateNotMet(ReadinessGateNotMet { message, .. }) => message,
                         _ => "",
                     })
                     .into();
@@ -96,17 +102,21 @@ impl Together<'_> {
                     })
                     .into();
             }
-            PodReason::NotReady { stale_on: Some(node), .. } => *node = first_few(&self.nodes()).into(),
-            PodReason::PodTerminating { overdue_seconds, .. } => {
+            PodReason::NotReady(NotReady { stale_on: Some(node), .. }) => {
+                *node = first_few(&self.nodes()).into()
+            }
+            PodReason::PodTerminating(PodTerminating { overdue_seconds, .. }) => {
                 *overdue_seconds = self.longest(|reason| match reason {
-                    PodReason::PodTerminating { overdue_seconds, .. } => *overdue_seconds,
+                    PodReason::PodTerminating(PodTerminating { overdue_seconds, .. }) => *overdue_seconds,
                     _ => None,
                 });
             }
-            PodReason::ContainerNotReady { containers, .. } => {
+            PodReason::ContainerNotReady(ContainerNotReady { containers, .. }) => {
                 for (at, container) in containers.iter_mut().enumerate() {
                     let same = self.0.iter().filter_map(|reason| match reason {
-                        PodReason::ContainerNotReady { containers, .. } => containers.get(at),
+                        PodReason::ContainerNotReady(ContainerNotReady { containers, .. }) => {
+                            containers.get(at)
+                        }
                         _ => None,
                     });
                     if same.clone().any(|one| one.restarts != container.restarts) {
@@ -127,32 +137,34 @@ impl Together<'_> {
         let nodes = self.nodes();
         let Some(reason) = self.0.first() else { return Remedy::default() };
         let sentence = match reason {
-            PodReason::NodeNotReady { .. } if nodes.len() > 1 => {
+            PodReason::NodeNotReady(NodeNotReady { .. }) if nodes.len() > 1 => {
                 format!("Look at the kubelets of nodes {}", first_few(&nodes))
             }
-            PodReason::NodeNotFound { owner, .. } if nodes.len() > 1 => {
+            PodReason::NodeNotFound(NodeNotFound { owner, .. }) if nodes.len() > 1 => {
                 let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
                 return super::owner::node_gone(*owner, "nodes", &first_few(&nodes), save);
             }
-            PodReason::NotReady { stale_on: Some(_), owner, .. } => {
+            PodReason::NotReady(NotReady { stale_on: Some(_), owner, .. }) => {
                 let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
                 return super::owner::stale(*owner, &first_few(&nodes), save);
             }
-            PodReason::PodFinished { why, message, .. } if super::ending::is_rejected(why, message) => {
+            PodReason::PodFinished(PodFinished { why, message, .. })
+                if super::ending::is_rejected(why, message) =>
+            {
                 return reason.remedy(service, pod);
             }
-            PodReason::PodFinished { why, disruption, .. }
+            PodReason::PodFinished(PodFinished { why, disruption, .. })
                 if is_alone && (!why.is_empty() || disruption.is_some()) =>
             {
                 super::ending::finished_sentence(why, disruption.as_ref(), true).1
             }
-            PodReason::PodFinished { failed: Some(_), .. } if is_alone => {
+            PodReason::PodFinished(PodFinished { failed: Some(_), .. }) if is_alone => {
                 "Look at why the pod ended, and start one in its place".to_owned()
             }
-            PodReason::PodFinished { .. } if is_alone => {
+            PodReason::PodFinished(PodFinished { .. }) if is_alone => {
                 "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
             }
-            PodReason::PodTerminating { .. } => {
+            PodReason::PodTerminating(PodTerminating { .. }) => {
                 let nodes = first_few(&nodes);
                 return super::ending::terminating_remedy(reason, service, pod, &nodes, is_alone);
             }
@@ -166,14 +178,14 @@ impl fmt::Display for Together<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.nodes();
         match self.0.first() {
-            Some(PodReason::NodeNotReady { .. }) if nodes.len() > 1 => {
+            Some(PodReason::NodeNotReady(NodeNotReady { .. })) if nodes.len() > 1 => {
                 write!(
                     f,
                     "their nodes are not ready, so the pods were marked not ready: {}",
                     first_few(&nodes)
                 )?;
                 let message = self.common(|reason| match reason {
-                    PodReason::NodeNotReady { message, .. } => message,
+                    PodReason::NodeNotReady(NodeNotReady { message, .. }) => message,
                     _ => "",
                 });
                 match message {
@@ -181,23 +193,28 @@ impl fmt::Display for Together<'_> {
                     message => write!(f, " ({})", message.trim_end_matches('.')),
                 }
             }
-            Some(PodReason::PodFinished { why, message, .. })
+            Some(PodReason::PodFinished(PodFinished { why, message, .. }))
                 if self.0.len() > 1 && super::ending::is_rejected(why, message) =>
             {
                 let message = self.common(|reason| match reason {
-                    PodReason::PodFinished { message, .. } => message,
+                    PodReason::PodFinished(PodFinished { message, .. }) => message,
                     _ => "",
                 });
                 let node = if nodes.len() == 1 { "node" } else { "nodes" };
                 super::ending::rejected(f, &format!("{node} {}", first_few(&nodes)), "the pods", why, message)
             }
-            Some(PodReason::NodeNotFound { .. }) if nodes.len() > 1 => {
+            Some(PodReason::NodeNotFound(NodeNotFound { .. })) if nodes.len() > 1 => {
                 write!(f, "their nodes do not exist: {}", first_few(&nodes))
             }
-            Some(PodReason::PodTerminating { disruption, finalizers, silent_node: Some(node), .. }) => {
+            Some(PodReason::PodTerminating(PodTerminating {
+                disruption,
+                finalizers,
+                silent_node: Some(node),
+                ..
+            })) => {
                 let silent = Some((&*first_few(&nodes), node.exists));
                 let overdue = self.longest(|reason| match reason {
-                    PodReason::PodTerminating { overdue_seconds, .. } => *overdue_seconds,
+                    PodReason::PodTerminating(PodTerminating { overdue_seconds, .. }) => *overdue_seconds,
                     _ => None,
                 });
                 super::ending::terminating(
@@ -209,18 +226,20 @@ impl fmt::Display for Together<'_> {
                     overdue,
                 )
             }
-            Some(PodReason::PodTerminating { .. }) if (1..self.0.len()).contains(&self.serving()) => {
+            Some(PodReason::PodTerminating(PodTerminating { .. }))
+                if (1..self.0.len()).contains(&self.serving()) =>
+            {
                 let answer = if self.serving() == 1 { "answers" } else { "answer" };
                 write!(f, "the pods are being deleted, of which {} still {answer}", self.serving())
             }
-            Some(PodReason::NoAddressOfFamily { family, .. }) if self.0.len() > 1 => {
+            Some(PodReason::NoAddressOfFamily(NoAddressOfFamily { family, .. })) if self.0.len() > 1 => {
                 write!(
                     f,
                     "the pods have no {family:?} address, only {}",
                     first_few(&texts(&self.addresses()))
                 )
             }
-            Some(PodReason::SomeFamiliesMissing { missing, .. }) if self.0.len() > 1 => {
+            Some(PodReason::SomeFamiliesMissing(SomeFamiliesMissing { missing, .. })) if self.0.len() > 1 => {
                 let missing: Vec<String> = missing.iter().map(|family| format!("{family:?}")).collect();
                 let has = self.addresses();
                 write!(
@@ -230,7 +249,7 @@ impl fmt::Display for Together<'_> {
                     first_few(&texts(&has))
                 )
             }
-            Some(PodReason::InvalidAddress { .. }) if self.0.len() > 1 => {
+            Some(PodReason::InvalidAddress(InvalidAddress { .. })) if self.0.len() > 1 => {
                 write!(
                     f,
                     "the pods' addresses are not IP addresses: {}",
