@@ -1,5 +1,5 @@
-//! Tests that `docs/verdicts.md` is current. Its introduction is written by hand. The sections about
-//! codes are generated from the findings, with the example of a manifest:
+//! Tests that `docs/verdicts.md` is current. Its introduction is written by hand. The sections
+//! about codes are generated from the findings, with the example of a manifest:
 //! `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts`.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 

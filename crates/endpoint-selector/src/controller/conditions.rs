@@ -108,8 +108,8 @@ impl HolderFinding {
     }
 }
 
-/// Returns the condition that says if a selector is used. `found` is what syncs of this process have
-/// found out.
+/// Returns the condition that says if a selector is used. `found` is what syncs of this process
+/// have found out.
 pub(super) fn accepted(selector: &EndpointSelector, found: Option<HolderFinding>) -> Wanted {
     let accepted = |reason, message| Wanted::new(ACCEPTED, true, reason, message);
     let refused = |reason, message| Wanted::new(ACCEPTED, false, reason, message);

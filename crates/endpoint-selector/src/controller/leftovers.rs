@@ -1,4 +1,4 @@
-//! What the other controllers left of a Service: requests about who made it, and its deletion.
+//! Slices and Endpoints that other controllers left: requests about who made them, and deletion.
 
 use std::sync::Arc;
 use std::time::Duration;

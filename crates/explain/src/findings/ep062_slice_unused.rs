@@ -27,7 +27,7 @@ about! {
     "kube-proxy uses no endpoint of a slice, because of its ports or addresses."
 }
 
-/// A slice with ready endpoints of which kube-proxy uses none.
+/// A slice with ready endpoints that kube-proxy does not use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SliceUnused {

@@ -1,4 +1,5 @@
-//! An annotation or a label of the Service has nearly the key of an annotation that controllers read.
+//! An annotation or a label of the Service has nearly the key of an annotation that controllers
+//! read.
 
 use std::fmt;
 

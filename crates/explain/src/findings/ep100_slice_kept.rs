@@ -1,4 +1,5 @@
-//! A slice stays beside those of the EndpointSelector, because it is not certain that a controller made it.
+//! A slice stays beside those of the EndpointSelector, because it is not certain that a controller
+//! made it.
 
 use std::fmt;
 

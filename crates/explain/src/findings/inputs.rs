@@ -34,7 +34,7 @@ pub use behind::Behind;
 pub(crate) use ready_pods::ReadyPod;
 pub(crate) use unused::{HeldByFamily, asked_for, other_ports};
 
-/// What is known about a Service. Findings are functions of it.
+/// The facts and models of a Service. Findings are functions of it.
 pub(crate) struct FaultInputs<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) service: &'a Service,

@@ -32,7 +32,7 @@ pub use starting::NoAddress;
 pub(in crate::findings) use text::{any_of, list, not_found, reported};
 pub(crate) use together::Together;
 
-/// What a reason states about itself where it differs from most reasons.
+/// The properties of a reason. It states those in which it differs from most reasons.
 pub(crate) trait PodFinding: fmt::Display {
     /// Returns the severity, or `None` if it is that of the code.
     fn severity(&self) -> Option<Severity> {
