@@ -38,6 +38,12 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
+        Command::Explain { subject, name: None } if subject.starts_with("EP") => {
+            // Names of Services and pods have no capital letters.
+            let code: Code = subject.parse()?;
+            print(&code.documentation())?;
+            Ok(0)
+        }
         Command::Explain { subject, name } => {
             run_explain(global, output, options, named(subject, name.as_deref())?).await
         }

@@ -16,7 +16,7 @@ const LONGEST_NOTE: usize = 4000;
 
 /// The version of the documents that the plugin prints as JSON and YAML. `docs/kubectl-plugin.md`
 /// describes them.
-const API_VERSION: &str = "kube-endpoint-manager.github.io/v1alpha1";
+const API_VERSION: &str = "explain.kube-endpoint-manager.github.io/v1alpha1";
 
 /// A document with its kind, as objects of Kubernetes have one.
 #[derive(Serialize)]

@@ -121,3 +121,17 @@ async fn a_namespace_that_does_not_exist() {
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     check(&Shop::start(vec![FaultRule::on(refuse, "get", "namespaces")]).await, "nope").await;
 }
+
+#[test]
+fn a_code_is_explained_without_a_cluster() {
+    let explain = |code: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
+        command.args(["explain", code]).env("KUBECONFIG", "/nonexistent").output().unwrap()
+    };
+    let page = explain("EP066");
+    assert_eq!(page.status.code(), Some(0), "{}", stderr(&page));
+    insta::assert_snapshot!(stdout(&page));
+    let unknown = explain("EP999");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("\"EP999\" is no code; write one such as"), "{}", stderr(&unknown));
+}

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::findings::Code;
+use crate::findings::{About, Code};
 
 /// The severity of a finding. Ordered from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -68,6 +68,14 @@ impl Code {
     /// Returns the address of the page that describes all codes.
     pub fn page() -> &'static str {
         PAGE
+    }
+
+    /// Returns the documentation of the code, in Markdown: its section of `docs/verdicts.md`, without
+    /// the example.
+    pub fn documentation(self) -> String {
+        let About { id, name, title, .. } = self.about();
+        let (severity, text, address) = (self.severity(), self.about().text(), self.address());
+        format!("# {id} {name}\n\nSeverity {severity}. {title}\n\n{text}\n\n{address}\n")
     }
 
     /// Returns the address of the description of the code.

@@ -103,7 +103,7 @@ impl Together<'_> {
                     .into();
             }
             PodReason::NotReady(NotReady { stale_on: Some(node), .. }) => {
-                *node = first_few(&self.nodes()).into()
+                *node = first_few(&self.nodes()).into();
             }
             PodReason::PodTerminating(PodTerminating { overdue_seconds, .. }) => {
                 *overdue_seconds = self.longest(|reason| match reason {
