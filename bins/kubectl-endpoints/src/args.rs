@@ -41,8 +41,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Explain a Service, or with pod/NAME or pod NAME which Services publish a pod
     Explain {
-        /// SERVICE, service/NAME or pod/NAME; `service` or `pod`, if NAME follows; or a code, such as
-        /// EP012
+        /// SERVICE, service/NAME or pod/NAME; `service` or `pod`, if NAME follows; or a code, such
+        /// as EP012
         #[arg(value_name = "SERVICE|pod/NAME|CODE")]
         subject: String,
         /// Name, after a kind

@@ -70,8 +70,8 @@ impl Code {
         PAGE
     }
 
-    /// Returns the documentation of the code, in Markdown: its section of `docs/verdicts.md`, without
-    /// the example.
+    /// Returns the documentation of the code, in Markdown: its section of `docs/verdicts.md`,
+    /// without the example.
     pub fn documentation(self) -> String {
         let About { id, name, title, .. } = self.about();
         let (severity, text, address) = (self.severity(), self.about().text(), self.address());

@@ -1,4 +1,5 @@
-//! Slices that are behind, or that nobody maintains, send clients to pods that do not exist any more.
+//! Slices that are behind, or that nobody maintains, send clients to pods that do not exist any
+//! more.
 
 use std::collections::BTreeSet;
 use std::fmt;

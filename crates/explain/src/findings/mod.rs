@@ -158,8 +158,8 @@ macro_rules! registry {
             }
         })+)?)*
 
-        /// A reason why a pod receives no traffic, or not all of it, from a Service. Serialises with
-        /// the tag `reason`, which holds its name.
+        /// A reason why a pod receives no traffic, or not all of it, from a Service. Serialises
+        /// with the tag `reason`, which holds its name.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[serde(tag = "reason", rename_all = "kebab-case")]
         #[non_exhaustive]

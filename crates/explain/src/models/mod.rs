@@ -1,5 +1,5 @@
-//! What follows from the facts: what the controllers plan, what kube-proxy and CoreDNS do with
-//! slices, who selects which pods, who made an object. Imports facts only.
+//! The models of the cluster, computed from the facts: the plans of the controllers, the rules of
+//! kube-proxy and CoreDNS, who selects which pods, who made an object. Imports facts only.
 
 pub(crate) mod cluster;
 pub mod consumers;

@@ -1,5 +1,5 @@
-//! What others wrote for a Service without a selector, and what of it the mirroring controller
-//! copies to slices.
+//! The endpoints that others wrote for a Service without a selector, and those that the mirroring
+//! controller copies to slices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
