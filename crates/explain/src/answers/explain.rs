@@ -421,9 +421,9 @@ pub struct NotSelecting {
 /// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
 /// not contain the pod.
 ///
-/// If pods are not [known](crate::facts::options::Known), the objects need not contain other pods: the explanation
-/// of a pod does not depend on them, except that slices tell if a pod that is being deleted is the
-/// last one.
+/// If pods are not [known](crate::facts::options::Known), the objects need not contain other pods:
+/// the explanation of a pod does not depend on them, except that slices tell if a pod that is being
+/// deleted is the last one.
 pub fn explain_pod(
     objects: &Objects,
     key: &ObjectKey,

@@ -128,8 +128,8 @@ fn bucket_of(time: Timestamp) -> i64 {
 pub struct Row {
     pub service: ObjectKey,
     /// Number of ready endpoints in the slices that the Service uses
-    /// ([`Place::used`](crate::findings::pod::Place)), or in all slices if there is no Service. An endpoint of
-    /// several slices counts for each.
+    /// ([`Place::used`](crate::findings::pod::Place)), or in all slices if there is no Service. An
+    /// endpoint of several slices counts for each.
     pub ready: usize,
     pub endpoints: usize,
     pub slices: usize,

@@ -92,8 +92,8 @@ impl fmt::Display for EndpointsBehind {
 }
 
 /// Returns true if a controller has written other Endpoints later than this Service changed. The
-/// last write of its slices, which show the change, tells when that was. `written` is the last write
-/// of its own Endpoints.
+/// last write of its slices, which show the change, tells when that was. `written` is the last
+/// write of its own Endpoints.
 fn others_are_written(inputs: &FaultInputs<'_>, written: Option<Timestamp>) -> bool {
     let Some(slices) = inputs.slices_written() else { return false };
     let changed = slices.max(inputs.newest.unwrap_or(slices));

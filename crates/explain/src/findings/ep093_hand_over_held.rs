@@ -1,4 +1,5 @@
-//! The slices of the controller that the Service has left stay, because those of the new one lack ready endpoints.
+//! The slices of the controller that the Service has left stay, because those of the new one lack
+//! ready endpoints.
 
 use std::fmt;
 use std::sync::Arc;

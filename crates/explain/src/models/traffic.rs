@@ -1,5 +1,5 @@
-//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and names
-//! the questions that stay open.
+//! Counts the endpoints of a Service that receive traffic, by the models of its consumers, and
+//! names the questions that stay open.
 
 mod served;
 

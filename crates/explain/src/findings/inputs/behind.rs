@@ -120,7 +120,8 @@ impl FaultInputs<'_> {
     }
 
     /// Returns the EndpointSelector of the Service, if its status shows that no controller has seen
-    /// it, which is why slices are behind; and true if a controller has seen an older version of it.
+    /// it, which is why slices are behind; and true if a controller has seen an older version of
+    /// it.
     pub(crate) fn unseen_selector(&self, behind: &Behind) -> Option<(&Text, bool)> {
         match self.selection {
             Selection::Attached { name, object, .. } => {

@@ -59,8 +59,8 @@ impl FaultInputs<'_> {
         self.planned.mirroring.as_ref().filter(|plan| !plan.writes.is_empty())
     }
 
-    /// Returns the slices as they are after the controller has mirrored the present Endpoints, if it
-    /// is about to write.
+    /// Returns the slices as they are after the controller has mirrored the present Endpoints, if
+    /// it is about to write.
     pub(crate) fn slices_after_mirroring(&self) -> Option<Vec<Arc<EndpointSlice>>> {
         let writes = &self.due_mirroring()?.writes;
         let deleted = writes.delete.iter().map(|slice| &**slice);

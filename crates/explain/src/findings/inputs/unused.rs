@@ -30,7 +30,8 @@ pub(crate) struct HeldByFamily {
 }
 
 impl Held {
-    /// Returns what the ready endpoints of the slices have that kube-proxy watches, or `None` if there are none.
+    /// Returns what the ready endpoints of the slices have that kube-proxy watches, or `None` if
+    /// there are none.
     fn by(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Self> {
         // Slices that kube-proxy ignores because of a label are another finding.
         let is_known =
@@ -66,9 +67,9 @@ impl HeldByFamily {
 }
 
 impl FaultInputs<'_> {
-    /// Returns what the ready endpoints have that others wrote, if that is not what the Service asks
-    /// for, neither now nor after the controller has mirrored the present Endpoints. Only kube-proxy
-    /// looks at it.
+    /// Returns what the ready endpoints have that others wrote, if that is not what the Service
+    /// asks for, neither now nor after the controller has mirrored the present Endpoints. Only
+    /// kube-proxy looks at it.
     pub(crate) fn held_instead(&self) -> Option<Held> {
         if self.served.by != ServedBy::KubeProxy || !self.shows_what_others_wrote() {
             return None;
