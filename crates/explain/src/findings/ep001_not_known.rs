@@ -1,19 +1,19 @@
 //! Objects that tell whether or why the Service works could not be read.
 
-use crate::findings::{NotWritten};
 use std::fmt;
 
 use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::facts::remedy::{Remedy, Step};
 use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::findings::NotWritten;
+use crate::findings::code::Severity;
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::findings::pod_reason::PodReason;
 use crate::models::selection::RESOURCE;
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
-use crate::findings::pod_reason::PodReason;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
 
 about! {
     /// RBAC forbids you to list them, or the manager's caches do not hold them. The explanation

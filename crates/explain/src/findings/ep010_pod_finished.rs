@@ -1,15 +1,13 @@
 //! The pod has ended for good.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::pod::PodOwner;
-use crate::findings::pod_reason::FailedContainer;
-use crate::findings::pod_reason::Disruption;
-use crate::findings::pod_reason::is_rejected;
 use std::fmt;
-use crate::findings::pod_reason::rejected;
-use crate::findings::pod_reason::finished;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::pod::PodOwner;
+use serde::Serialize;
+
+use crate::facts::remedy::{Person, Remedy};
+use crate::findings::pod_reason::{Disruption, FailedContainer, PodFinding, containers, describe, ending, finished, is_rejected, rejected};
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no
@@ -47,6 +45,28 @@ pub struct PodFinished {
 }
 
 impl PodFinding for PodFinished {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        let Self { why, message, failed, disruption, node, .. } = self;
+        match (failed, node) {
+            (Some(failed), _) if why.is_empty() && disruption.is_none() => {
+                let container = containers::called(failed.kind, &failed.name);
+                Remedy::ask(Person::PodOwner, format!("Look at why {container} failed"))
+                    .shown_by([containers::logs(&service.namespace, pod, &failed.name)])
+            }
+            (_, Some(node)) if is_rejected(why, message) => {
+                ending::rejected_remedy(why, node).shown_by([describe(service, pod)])
+            }
+            _ if !why.is_empty() || disruption.is_some() => {
+                let (person, sentence) = ending::finished_sentence(why, disruption.as_ref(), false);
+                Remedy::ask(person, sentence).shown_by([describe(service, pod)])
+            }
+            _ => Remedy::ask(
+                Person::ServiceOwner,
+                "Nothing, if it has done its work; a Service should select pods that keep running",
+            ),
+        }
+    }
+
     fn node(&self) -> Option<&str> {
         self.node.as_deref().filter(|_| is_rejected(&self.why, &self.message))
     }

@@ -1,7 +1,10 @@
 //! The pod has no IP address yet.
 
-use crate::findings::pod_reason::PodFinding;
-use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+
+use crate::facts::remedy::Remedy;
+use crate::findings::pod_reason::{PodFinding, describe};
+
 pub use crate::findings::pod_reason::NoAddress;
 
 about! {
@@ -17,6 +20,10 @@ about! {
 }
 
 impl PodFinding for NoAddress {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        self.look_at(describe(service, pod))
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,14 +1,14 @@
 //! The pod has no container port with a name that the Service asks for.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Service;
-use crate::findings::code::Severity;
-use crate::facts::remedy::Step;
-use crate::findings::pod_reason::NamedPort;
-use crate::findings::pod_reason::patch_ports;
 use std::fmt;
-use crate::findings::pod_reason::not_found;
+
+use kube_endpoint_core_model::{ObjectKey, Service};
+use serde::Serialize;
+
+use crate::facts::remedy::{Remedy, Step};
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::code::Severity;
+use crate::findings::pod_reason::{NamedPort, PodFinding, name_port, not_found, patch_ports};
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The
@@ -38,6 +38,10 @@ pub struct PortNameNotFound {
 }
 
 impl PodFinding for PortNameNotFound {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ServiceOwner, name_port(&self.wanted, &self.has, self.elsewhere, None))
+    }
+
     /// DNS has the pod's address, and only questions for the port go without an answer.
     fn severity(&self) -> Option<Severity> {
         self.only_dns.then_some(Severity::Warning)

@@ -1,15 +1,14 @@
 //! The pod is being deleted.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_core_model::pod::PodOwner;
-use crate::facts::details::write_optional_time;
-use crate::findings::pod_reason::Disruption;
-use crate::findings::pod_reason::SilentNode;
 use std::fmt;
-use crate::findings::pod_reason::terminating;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::pod::PodOwner;
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Remedy;
+use crate::findings::pod_reason::{Disruption, PodFinding, SilentNode, ending, terminating};
 
 about! {
     /// The pod has a deletion timestamp. Its slice lists it as terminating, and as serving while it
@@ -57,6 +56,11 @@ pub struct PodTerminating {
 }
 
 impl PodFinding for PodTerminating {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        let node = self.node().unwrap_or_default();
+        ending::terminating_remedy(self, service, pod, node, false)
+    }
+
     fn node(&self) -> Option<&str> {
         self.silent_node.as_ref().map(|node| &*node.name).or(self.node.as_deref())
     }

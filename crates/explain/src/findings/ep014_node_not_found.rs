@@ -1,10 +1,13 @@
 //! The pod's node does not exist.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::pod::PodOwner;
 use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::pod::PodOwner;
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::findings::pod_reason::{PodFinding, owner, save};
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -30,6 +33,10 @@ pub struct NodeNotFound {
 }
 
 impl PodFinding for NodeNotFound {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        owner::node_gone(self.owner, "node", &self.node, save(service, pod))
+    }
+
     fn node(&self) -> Option<&str> {
         Some(&self.node)
     }

@@ -1,9 +1,13 @@
 //! The pod's address is not an IP address.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
 use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Text};
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// An entry of the pod's `status.podIPs` is not an IP address. The API server would refuse a
@@ -21,6 +25,11 @@ pub struct InvalidAddress {
 }
 
 impl PodFinding for InvalidAddress {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let sentence = "Correct what writes the pod's status: the kubelet or the network plugin";
+        Remedy::ask(ClusterAdministrator, sentence)
+    }
+
     fn group(&self) -> Option<String> {
         Some(String::new())
     }

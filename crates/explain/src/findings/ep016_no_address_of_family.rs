@@ -1,10 +1,14 @@
 //! The pod has no address of the Service's IP family.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::IpFamily;
-use std::net::IpAddr;
 use std::fmt;
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::{IpFamily, ObjectKey};
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// A slice has addresses of one IP family. The Service asks for a family in which the pod has
@@ -24,6 +28,14 @@ pub struct NoAddressOfFamily {
 }
 
 impl PodFinding for NoAddressOfFamily {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let sentence = format!(
+            "Give pods {:?} addresses (dual-stack network), or create the Service with a family that they have",
+            self.family
+        );
+        Remedy::ask(ServiceOwner, sentence)
+    }
+
     fn group(&self) -> Option<String> {
         Some(format!("{:?}", self.family))
     }

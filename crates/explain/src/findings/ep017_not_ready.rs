@@ -1,14 +1,14 @@
 //! The pod's Ready condition is not true.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_core_model::pod::PodOwner;
-use crate::facts::details::write_optional_time;
-use crate::findings::pod_reason::Disruption;
 use std::fmt;
-use crate::findings::pod_reason::reported;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::pod::PodOwner;
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::{Person, Remedy};
+use crate::findings::pod_reason::{Disruption, PodFinding, describe, ending, owner, reported, save};
 
 about! {
     /// The pod's Ready condition is false, and neither a container, a readiness gate nor the node
@@ -42,6 +42,18 @@ pub struct NotReady {
 }
 
 impl PodFinding for NotReady {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        match (&self.disruption, &self.stale_on) {
+            (Some(disruption), _) => {
+                ending::disrupted_remedy(disruption).shown_by([describe(service, pod)])
+            }
+            (None, Some(node)) => owner::stale(self.owner, node, save(service, pod)),
+            (None, None) => {
+                Remedy::ask(Person::PodOwner, "Look at the pod's conditions").shown_by([describe(service, pod)])
+            }
+        }
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,12 +1,13 @@
 //! A readiness gate of the pod is not met.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
 use std::fmt;
-use crate::findings::pod_reason::reported;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Remedy;
+use crate::findings::pod_reason::{PodFinding, describe, gates, reported};
 
 about! {
     /// A pod with readiness gates is ready only if the condition of each gate is true. A controller
@@ -37,6 +38,10 @@ pub struct ReadinessGateNotMet {
 }
 
 impl PodFinding for ReadinessGateNotMet {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        gates::remedy(&self.gate, self.status.is_some(), service, describe(service, pod))
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,12 +1,13 @@
 //! A container of the pod runs but is not ready.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
-use crate::findings::pod_reason::UnreadyContainer;
 use std::fmt;
-use crate::findings::pod_reason::unready;
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Remedy;
+use crate::findings::pod_reason::{PodFinding, UnreadyContainer, containers, unready};
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the
@@ -35,6 +36,10 @@ pub struct ContainerNotReady {
 }
 
 impl PodFinding for ContainerNotReady {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        containers::unready_remedy(&self.containers, &service.namespace, pod)
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,15 +1,14 @@
 //! A container of the pod does not run.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use crate::facts::details::ContainerKind;
-use crate::facts::details::Ended;
-use crate::findings::pod_reason::Stopped;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
 use std::fmt;
-use crate::findings::pod_reason::called;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::{ContainerKind, Ended, write_optional_time};
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::PodOwner;
+use crate::findings::pod_reason::{PodFinding, Stopped, called, containers};
 
 about! {
     /// A container waits or has ended: the kubelet cannot pull its image, its command fails, or it
@@ -50,6 +49,10 @@ pub struct ContainerNotRunning {
 }
 
 impl PodFinding for ContainerNotRunning {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        self.stopped().remedy(&service.namespace, pod)
+    }
+
     fn group(&self) -> Option<String> {
         let last = self.last.as_ref().map(|last| (&last.reason, last.exit_code));
         Some(format!("{} {} {:?} {last:?}", self.container, self.why, self.exit_code))
@@ -89,6 +92,11 @@ pub struct InitContainerRuns {
 }
 
 impl PodFinding for InitContainerRuns {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        Remedy::ask(PodOwner, containers::init_sentence(&self.container, self.seconds))
+            .shown_by([containers::logs(&service.namespace, pod, &self.container)])
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,12 +1,14 @@
 //! The pod's node is not ready, so the pod is not either.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
 use std::fmt;
-use crate::findings::pod_reason::reported;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::{Remedy, Step};
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::findings::pod_reason::{PodFinding, reported};
 
 about! {
     /// The node's Ready condition is not true, so the node lifecycle controller has set the pod's
@@ -30,6 +32,11 @@ pub struct NodeNotReady {
 }
 
 impl PodFinding for NodeNotReady {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {}", self.node))
+            .shown_by([Step::kubectl(["describe", "node", &self.node])])
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

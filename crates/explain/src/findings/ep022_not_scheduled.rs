@@ -1,12 +1,14 @@
 //! The pod is bound to no node.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
 use std::fmt;
-use crate::findings::pod_reason::reported;
+
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::PodOwner;
+use crate::findings::pod_reason::{PodFinding, describe, reported, scheduling};
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -36,6 +38,17 @@ pub struct NotScheduled {
 }
 
 impl PodFinding for NotScheduled {
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        if self.gates.is_empty() {
+            return scheduling::remedy(self.why.as_deref(), &self.message, &service.namespace, pod);
+        }
+        let sentence = format!(
+            "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
+            self.gates.join(" and ")
+        );
+        Remedy::ask(PodOwner, sentence).shown_by([describe(service, pod)])
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,18 +1,15 @@
 //! The pod lacks some of the container ports that the Service asks for.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Text;
-use kube_endpoint_core_model::Service;
-use crate::findings::code::Severity;
-use crate::findings::rank::TrafficLost;
-use crate::facts::remedy::Step;
-use crate::findings::pod_reason::NamedPort;
-use crate::findings::pod_reason::DeadPort;
-use crate::findings::pod_reason::patch_ports;
 use std::fmt;
-use crate::findings::pod_reason::not_found;
-use crate::findings::pod_reason::list;
+
+use kube_endpoint_core_model::{ObjectKey, Service, Text};
+use serde::Serialize;
+
+use crate::facts::remedy::{Remedy, Step};
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::code::Severity;
+use crate::findings::pod_reason::{DeadPort, NamedPort, PodFinding, list, name_port, not_found, patch_ports};
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// The Service has several ports, and the pod has only some of them. It receives traffic at
@@ -39,6 +36,10 @@ pub struct SomePortsNotFound {
 }
 
 impl PodFinding for SomePortsNotFound {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ServiceOwner, name_port(&self.wanted, &self.has, self.elsewhere, Some(&self.free)))
+    }
+
     fn severity(&self) -> Option<Severity> {
         (!self.dead.is_empty()).then_some(Severity::Error)
     }

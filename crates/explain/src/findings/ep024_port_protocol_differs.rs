@@ -1,9 +1,13 @@
 //! The pod has a container port of that name, but with another protocol.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use crate::findings::pod_reason::NamedPort;
 use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::pod_reason::{NamedPort, PodFinding};
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
@@ -22,7 +26,16 @@ pub struct PortProtocolDiffers {
     pub has: NamedPort,
 }
 
-impl PodFinding for PortProtocolDiffers {}
+impl PodFinding for PortProtocolDiffers {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let Self { wanted, has } = self;
+        let sentence = format!(
+            "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
+            has.protocol, wanted.name, wanted.protocol
+        );
+        Remedy::ask(ServiceOwner, sentence)
+    }
+}
 
 impl fmt::Display for PortProtocolDiffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

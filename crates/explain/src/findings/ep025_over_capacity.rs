@@ -1,8 +1,13 @@
 //! The Endpoints object has no room for the pod.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
 use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// An Endpoints object holds at most 1000 addresses. The controller leaves out the others,
@@ -17,6 +22,11 @@ about! {
 pub struct OverCapacity {}
 
 impl PodFinding for OverCapacity {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let sentence = "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000";
+        Remedy::ask(ServiceOwner, sentence)
+    }
+
     fn receives_traffic(&self) -> bool {
         true
     }

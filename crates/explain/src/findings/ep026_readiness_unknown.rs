@@ -1,8 +1,13 @@
 //! The pod has no Ready condition.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
 use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it
@@ -16,7 +21,12 @@ about! {
 #[serde(rename_all = "camelCase")]
 pub struct ReadinessUnknown {}
 
-impl PodFinding for ReadinessUnknown {}
+impl PodFinding for ReadinessUnknown {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let sentence = "Look at the kubelet of the pod's node, or at who writes the pod's status";
+        Remedy::ask(ClusterAdministrator, sentence)
+    }
+}
 
 impl fmt::Display for ReadinessUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,10 +1,14 @@
 //! The pod is not ready, and the Service publishes it nevertheless.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::Timestamp;
-use crate::facts::details::write_optional_time;
 use std::fmt;
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use serde::Serialize;
+
+use crate::facts::details::write_optional_time;
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a
@@ -26,6 +30,10 @@ pub struct PublishedNotReady {
 }
 
 impl PodFinding for PublishedNotReady {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ServiceOwner, "Nothing, if clients expect that; else unset publishNotReadyAddresses")
+    }
+
     fn since(&self) -> Option<Timestamp> {
         self.since
     }

@@ -1,8 +1,13 @@
 //! The pod should receive traffic, and no slice that the Service uses holds it as ready.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
 use std::fmt;
+
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use serde::Serialize;
+
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::pod_reason::PodFinding;
 
 about! {
     /// The plan publishes the pod as ready, and no slice that the Service uses holds its address as
@@ -17,6 +22,12 @@ about! {
 pub struct NotWritten {}
 
 impl PodFinding for NotWritten {
+    fn remedy(&self, service: &ObjectKey, _: &str) -> Remedy {
+        let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
+        let slices = Step::kubectl_in(&service.namespace, ["get", "endpointslices", "-l", &selector]);
+        Remedy::new("Look at what the explanation says about the slices of the Service").shown_by([slices])
+    }
+
     fn is_consequence(&self) -> bool {
         true
     }

@@ -1,12 +1,15 @@
 //! The pod has an address of one of the Service's IP families only.
 
-use crate::findings::pod_reason::PodFinding;
-use serde::Serialize;
-use kube_endpoint_core_model::IpFamily;
-use std::net::IpAddr;
-use crate::findings::rank::TrafficLost;
 use std::fmt;
-use crate::findings::pod_reason::any_of;
+use std::net::IpAddr;
+
+use kube_endpoint_core_model::{IpFamily, ObjectKey};
+use serde::Serialize;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
+use crate::findings::pod_reason::{PodFinding, any_of};
+use crate::findings::rank::TrafficLost;
 
 about! {
     /// A dual-stack Service has slices of both families. This pod is in those of one family, so
@@ -28,6 +31,16 @@ pub struct SomeFamiliesMissing {
 }
 
 impl PodFinding for SomeFamiliesMissing {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        let has = if self.has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+        let or = if self.first_is_missing {
+            format!("create the Service again with {has} alone, since its first family cannot be changed")
+        } else {
+            format!("make the Service single-stack: it then keeps {has}, its first family")
+        };
+        Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", any_of(&self.missing)))
+    }
+
     fn group(&self) -> Option<String> {
         Some(format!("{:?}", self.missing))
     }

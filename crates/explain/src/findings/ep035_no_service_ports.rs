@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::Finding;
 use crate::facts::remedy::Remedy;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::models::traffic::ServedBy;
+use crate::findings::inputs::FaultInputs;
 use crate::findings::pod_reason::PodFinding;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// A Service that is not headless needs ports: kube-proxy makes rules for ports.
@@ -41,6 +41,10 @@ impl fmt::Display for NoServicePorts {
 }
 
 impl PodFinding for NoServicePorts {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service")
+    }
+
     fn is_consequence(&self) -> bool {
         true
     }

@@ -1,6 +1,11 @@
 //! The pod is ready, and the readiness of the EndpointSelector does not choose it.
 
+use kube_endpoint_core_model::ObjectKey;
+
+use crate::facts::remedy::Remedy;
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::findings::pod_reason::PodFinding;
+
 pub(crate) use crate::models::leader::NotChosen;
 
 about! {
@@ -11,6 +16,10 @@ about! {
 }
 
 impl PodFinding for NotChosen {
+    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+        Remedy::ask(ServiceOwner, self.advice())
+    }
+
     fn is_consequence(&self) -> bool {
         true
     }

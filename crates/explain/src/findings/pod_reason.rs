@@ -1,23 +1,23 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
-mod containers;
-mod ending;
-mod gates;
-mod owner;
+pub(in crate::findings) mod containers;
+pub(in crate::findings) mod ending;
+pub(in crate::findings) mod gates;
+pub(in crate::findings) mod owner;
 mod patch;
 mod remedy;
-mod scheduling;
+pub(in crate::findings) mod scheduling;
 mod starting;
 mod text;
 mod together;
 
 use std::fmt;
 
-use kube_endpoint_core_model::{Service, Text, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, Service, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::{ContainerKind, Ended, Probe};
-use crate::facts::remedy::Step;
+use crate::facts::remedy::{Remedy, Step};
 pub(crate) use crate::findings::PodReason;
 use crate::findings::code::Severity;
 use crate::findings::rank::TrafficLost;
@@ -28,6 +28,7 @@ pub use ending::{Disruption, SilentNode};
 pub(in crate::findings) use ending::{is_rejected, rejected, terminating};
 pub(in crate::findings) use patch::patch_ports;
 pub(crate) use remedy::held;
+pub(in crate::findings) use remedy::{describe, name_port, save};
 pub use starting::NoAddress;
 pub(in crate::findings) use text::{any_of, list, not_found, reported};
 pub(crate) use together::Together;
@@ -94,6 +95,9 @@ pub(crate) trait PodFinding: fmt::Display {
         TrafficLost::None
     }
 
+    /// Returns the remedy for the pod with this name, which the Service selects.
+    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy;
+
     /// Returns the patch that corrects the Service. It is right only if all pods of the Service
     /// have this reason.
     fn patch(&self, _: &Service) -> Option<Step> {
@@ -144,6 +148,11 @@ impl PodReason {
 
     pub(crate) fn patch(&self, service: &Service) -> Option<Step> {
         self.finding().patch(service)
+    }
+
+    /// Returns the remedy for the pod with this name, which the Service selects.
+    pub fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
+        self.finding().remedy(service, pod)
     }
 
     /// Returns the container that does not run.

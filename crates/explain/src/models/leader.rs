@@ -301,7 +301,7 @@ pub enum NotChosen {
 
 impl NotChosen {
     /// Returns a sentence that says what to do.
-    pub(crate) fn remedy(&self) -> String {
+    pub(crate) fn advice(&self) -> String {
         match self {
             Self::NotTheHolder { .. } => {
                 "Nothing, if another pod should lead; else look at the pod's log: why does it not get the Lease?".to_owned()

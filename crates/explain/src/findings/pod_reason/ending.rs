@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use kube_endpoint_core_model::pod::PodOwner;
 
+use super::held;
 use super::text::reported;
-use super::{PodReason, held};
 use crate::facts::remedy::Person::{self, ClusterAdministrator};
 use crate::facts::remedy::{Remedy, Step};
 
@@ -124,26 +124,15 @@ pub(in crate::findings) fn terminating(
 
 /// Returns the remedy for a pod that is being deleted. `nodes` is a list of the nodes that keep
 /// such pods; `is_alone` is true if the Service has only such pods.
-pub(super) fn terminating_remedy(
-    reason: &PodReason,
+pub(in crate::findings) fn terminating_remedy(
+    reason: &PodTerminating,
     service: &ObjectKey,
     pod: &str,
     nodes: &str,
     is_alone: bool,
 ) -> Remedy {
-    let PodReason::PodTerminating(PodTerminating {
-        disruption,
-        finalizers,
-        silent_node,
-        node,
-        owner,
-        overdue_seconds,
-        ..
-    }) = reason
-    else {
-        return Remedy::default();
-    };
-    let describe = Step::kubectl_in(&service.namespace, ["describe", "pod", pod]);
+    let PodTerminating { disruption, finalizers, silent_node, node, owner, overdue_seconds, .. } = reason;
+    let describe = super::describe(service, pod);
     let (person, advice, shows) = match (silent_node, disruption) {
         (Some(node), _) if node.exists => {
             (ClusterAdministrator, not_ready(nodes), Step::kubectl(["get", "node", &node.name]))
@@ -191,7 +180,7 @@ fn not_ready(nodes: &str) -> String {
 
 /// Says what to do about a pod that has ended for good, if `status.reason` or the condition
 /// `DisruptionTarget` tells why. `is_alone` is true if the Service has only such pods.
-pub(super) fn finished_sentence(
+pub(in crate::findings) fn finished_sentence(
     why: &str,
     disruption: Option<&Disruption>,
     is_alone: bool,
@@ -252,7 +241,7 @@ pub(in crate::findings) fn rejected(
 
 /// Returns the remedy for pods that the kubelet of a node did not take. A pod in their place may
 /// come to the same node.
-pub(super) fn rejected_remedy(why: &str, node: &str) -> Remedy {
+pub(in crate::findings) fn rejected_remedy(why: &str, node: &str) -> Remedy {
     let at = REJECTIONS.iter().find(|(reason, _)| why.starts_with(reason));
     let at = at.map_or("what the message names", |(_, at)| *at);
     let sentence = format!(
@@ -262,7 +251,7 @@ pub(super) fn rejected_remedy(why: &str, node: &str) -> Remedy {
 }
 
 /// Says what to do about a pod that is about to be deleted.
-pub(super) fn disrupted_remedy(disruption: &Disruption) -> Remedy {
+pub(in crate::findings) fn disrupted_remedy(disruption: &Disruption) -> Remedy {
     let (person, advice) = disruption.advice();
     Remedy::ask(person, format!("Nothing, if another pod takes its place; else {advice}"))
         .shown_by(disruption.shows_node())

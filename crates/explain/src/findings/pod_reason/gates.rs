@@ -53,7 +53,12 @@ const GATES: [Gate; 5] = [
 
 /// Returns the remedy for a readiness gate that is not met. `is_reported` is true if the pod has
 /// its condition.
-pub(super) fn remedy(gate: &str, is_reported: bool, service: &ObjectKey, describe: Step) -> Remedy {
+pub(in crate::findings) fn remedy(
+    gate: &str,
+    is_reported: bool,
+    service: &ObjectKey,
+    describe: Step,
+) -> Remedy {
     let known = GATES.iter().find(|known| gate.starts_with(known.prefix));
     let program = known.map_or("the controller", |known| known.program);
     let often = if known.is_none() { ", often that of a load balancer" } else { "" };

@@ -7,7 +7,7 @@ use crate::facts::remedy::{Remedy, Step};
 
 /// Returns the remedy for pods whose nodes do not exist. `nodes` is a list of the nodes, and `node`
 /// says "node" or "nodes".
-pub(super) fn node_gone(owner: PodOwner, node: &str, nodes: &str, save: Step) -> Remedy {
+pub(in crate::findings) fn node_gone(owner: PodOwner, node: &str, nodes: &str, save: Step) -> Remedy {
     let (machines, run, restart) = match node {
         "node" => ("the machine", "runs", "restart its kubelet, which registers the node"),
         _ => ("the machines", "run", "restart their kubelets, which register the nodes"),
@@ -45,7 +45,7 @@ fn replace(owner: PodOwner) -> &'static str {
 
 /// Returns the remedy for a pod whose Ready condition is false although all of its containers are
 /// ready. The kubelet of `node` should correct that.
-pub(super) fn stale(owner: PodOwner, node: &str, save: Step) -> Remedy {
+pub(in crate::findings) fn stale(owner: PodOwner, node: &str, save: Step) -> Remedy {
     let sentence = format!(
         "Restart the kubelet (node {node}), which sets the condition anew; only if that does not help, {}",
         replace(owner)

@@ -1,141 +1,12 @@
-//! The remedy of each reason.
+//! Parts of the remedies of several reasons.
 
-use crate::findings::{
-    ContainerNotReady, ContainerNotRunning, InitContainerRuns, InvalidAddress, NoAddressOfFamily,
-    NoServicePorts, NodeNotFound, NodeNotReady, NotReady, NotScheduled, NotWritten, OverCapacity,
-    PodFinished, PodTerminating, PortNameNotFound, PortProtocolDiffers, PublishedNotReady,
-    ReadinessGateNotMet, ReadinessUnknown, SomeFamiliesMissing, SomePortsNotFound,
-};
-use std::net::IpAddr;
-
-use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Text};
 
-use super::text::any_of;
-use super::{NamedPort, PodReason, containers, ending, gates, owner, scheduling};
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner, ServiceOwner};
+use super::{NamedPort, PodReason};
 use crate::facts::remedy::{Remedy, Step};
 use crate::models::near::is_typo;
 
 impl PodReason {
-    /// Returns the remedy for the pod with this name, which the Service selects.
-    pub fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
-        let in_namespace = |words: &[&str]| Step::kubectl_in(&service.namespace, words.iter().copied());
-        let describe = || in_namespace(&["describe", "pod", pod]);
-        let save = || in_namespace(&["get", "pod", pod, "-o", "yaml"]);
-        match self {
-            Self::PortNameNotFound(PortNameNotFound { wanted, has, elsewhere, .. }) => {
-                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, None))
-            }
-            Self::SomePortsNotFound(SomePortsNotFound { wanted, has, elsewhere, free, .. }) => {
-                Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, Some(free)))
-            }
-            Self::PortProtocolDiffers(PortProtocolDiffers { wanted, has }) => Remedy::ask(
-                ServiceOwner,
-                format!(
-                    "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
-                    has.protocol, wanted.name, wanted.protocol
-                ),
-            ),
-            Self::NodeNotFound(NodeNotFound { node, owner }) => owner::node_gone(*owner, "node", node, save()),
-            Self::ReadinessGateNotMet(ReadinessGateNotMet { gate, status, .. }) => {
-                gates::remedy(gate, status.is_some(), service, describe())
-            }
-            Self::ContainerNotRunning(ContainerNotRunning { .. }) => {
-                self.stopped().map(|stopped| stopped.remedy(&service.namespace, pod)).unwrap_or_default()
-            }
-            Self::InitContainerRuns(InitContainerRuns { container, seconds, .. }) => {
-                Remedy::ask(PodOwner, containers::init_sentence(container, *seconds))
-                    .shown_by([containers::logs(&service.namespace, pod, container)])
-            }
-            Self::ContainerNotReady(ContainerNotReady { containers, .. }) => {
-                containers::unready_remedy(containers, &service.namespace, pod)
-            }
-            Self::NodeNotReady(NodeNotReady { node, .. }) => {
-                Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {node}"))
-                    .shown_by([Step::kubectl(["describe", "node", node])])
-            }
-            Self::NoAddressOfFamily(NoAddressOfFamily { family, .. }) => Remedy::ask(
-                ServiceOwner,
-                format!(
-                    "Give pods {family:?} addresses (dual-stack network), or create the Service with a family that they have"
-                ),
-            ),
-            // A single-stack Service keeps its first family.
-            Self::SomeFamiliesMissing(SomeFamiliesMissing { missing, has, first_is_missing }) => {
-                let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-                let or = if *first_is_missing {
-                    format!("create the Service again with {has} alone, since its first family cannot be changed")
-                } else {
-                    format!("make the Service single-stack: it then keeps {has}, its first family")
-                };
-                Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", any_of(missing)))
-            }
-            Self::PodFinished(PodFinished { why, failed: Some(failed), disruption: None, .. }) if why.is_empty() => Remedy::ask(
-                PodOwner,
-                format!("Look at why {} failed", containers::called(failed.kind, &failed.name)),
-            )
-            .shown_by([containers::logs(&service.namespace, pod, &failed.name)]),
-            Self::PodFinished(PodFinished { why, message, node: Some(node), .. }) if ending::is_rejected(why, message) => {
-                ending::rejected_remedy(why, node).shown_by([describe()])
-            }
-            Self::PodFinished(PodFinished { why, disruption, .. }) if !why.is_empty() || disruption.is_some() => {
-                let (person, sentence) = ending::finished_sentence(why, disruption.as_ref(), false);
-                Remedy::ask(person, sentence).shown_by([describe()])
-            }
-            Self::PodFinished(PodFinished { .. }) => Remedy::ask(
-                ServiceOwner,
-                "Nothing, if it has done its work; a Service should select pods that keep running",
-            ),
-            Self::NoAddress(starting) => starting.remedy(describe()),
-            Self::PodTerminating(PodTerminating { .. }) => {
-                let node = self.node().unwrap_or_default();
-                ending::terminating_remedy(self, service, pod, node, false)
-            }
-            Self::InvalidAddress(InvalidAddress { .. }) => Remedy::ask(
-                ClusterAdministrator,
-                "Correct what writes the pod's status: the kubelet or the network plugin",
-            ),
-            Self::NotReady(NotReady { disruption: Some(disruption), .. }) => {
-                ending::disrupted_remedy(disruption).shown_by([describe()])
-            }
-            Self::NotReady(NotReady { stale_on: Some(node), owner, .. }) => owner::stale(*owner, node, save()),
-            Self::NotReady(NotReady { .. }) => {
-                Remedy::ask(PodOwner, "Look at the pod's conditions").shown_by([describe()])
-            }
-            Self::NotScheduled(NotScheduled { gates, .. }) if !gates.is_empty() => Remedy::ask(
-                PodOwner,
-                format!(
-                    "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
-                    gates.join(" and ")
-                ),
-            )
-            .shown_by([describe()]),
-            Self::NotScheduled(NotScheduled { why, message, .. }) => {
-                scheduling::remedy(why.as_deref(), message, &service.namespace, pod)
-            }
-            Self::OverCapacity(OverCapacity {}) => Remedy::ask(
-                ServiceOwner,
-                "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000",
-            ),
-            Self::NotChosen(reason) => Remedy::ask(ServiceOwner, reason.remedy()),
-            Self::NotWritten(NotWritten {}) => {
-                let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
-                Remedy::new("Look at what the explanation says about the slices of the Service")
-                    .shown_by([in_namespace(&["get", "endpointslices", "-l", &selector])])
-            }
-            Self::NoServicePorts(NoServicePorts {}) => Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service"),
-            Self::ReadinessUnknown(ReadinessUnknown {}) => Remedy::ask(
-                ClusterAdministrator,
-                "Look at the kubelet of the pod's node, or at who writes the pod's status",
-            ),
-            Self::PublishedNotReady(PublishedNotReady { .. }) => Remedy::ask(
-                ServiceOwner,
-                "Nothing, if clients expect that; else unset publishNotReadyAddresses",
-            ),
-        }
-    }
-
     /// Adds to the remedy for pods that are not ready what to do if they wait for one another.
     pub(crate) fn with_peers(remedy: Remedy) -> Remedy {
         let sentence = format!(
@@ -144,6 +15,16 @@ impl PodReason {
         );
         remedy.saying(sentence)
     }
+}
+
+/// Returns the command that describes a pod.
+pub(in crate::findings) fn describe(service: &ObjectKey, pod: &str) -> Step {
+    Step::kubectl_in(&service.namespace, ["describe", "pod", pod])
+}
+
+/// Returns the command that prints a pod, so that somebody can save it.
+pub(in crate::findings) fn save(service: &ObjectKey, pod: &str) -> Step {
+    Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"])
 }
 
 /// Says who removes finalizers, as the end of a sentence.
@@ -163,7 +44,12 @@ pub(crate) fn held(finalizers: &[Text]) -> String {
 /// name, the Service has to keep it: with another name or a number they would get no traffic, or
 /// this pod would get some that it does not serve. `free` are the names of ports of the pod to
 /// which no port of the Service leads, if the Service has other ports that the pod has.
-fn name_port(wanted: &[NamedPort], has: &[NamedPort], elsewhere: bool, free: Option<&Vec<Text>>) -> String {
+pub(in crate::findings) fn name_port(
+    wanted: &[NamedPort],
+    has: &[NamedPort],
+    elsewhere: bool,
+    free: Option<&Vec<Text>>,
+) -> String {
     let names: Vec<String> = wanted.iter().map(|port| format!("{:?}", port.name)).collect();
     let names = names.join(" and ");
     if elsewhere {

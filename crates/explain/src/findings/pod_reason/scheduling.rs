@@ -115,7 +115,7 @@ fn taints(message: &str) -> Vec<&'static str> {
 
 /// Returns the remedy for the reason and the message of the condition `PodScheduled`. `why` is
 /// `None` if the pod has no such condition.
-pub(super) fn remedy(why: Option<&str>, message: &str, namespace: &str, pod: &str) -> Remedy {
+pub(in crate::findings) fn remedy(why: Option<&str>, message: &str, namespace: &str, pod: &str) -> Remedy {
     let describe = || Shows::Pod.step(namespace, pod);
     let Some(why) = why else {
         return Remedy::ask(

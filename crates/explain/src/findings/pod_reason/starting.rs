@@ -86,7 +86,7 @@ impl NoAddress {
     }
 
     /// Returns the remedy. `describe` shows the pod.
-    pub(super) fn remedy(&self, describe: Step) -> Remedy {
+    pub(in crate::findings) fn look_at(&self, describe: Step) -> Remedy {
         if let Some(message) = &self.silent {
             let lacks_network = ["cni", "network plugin", "NetworkPluginNotReady"];
             let what = match lacks_network.iter().any(|words| message.contains(words)) {
@@ -157,7 +157,7 @@ mod tests {
         ];
         let describe = || Step::kubectl_in("default", ["describe", "pod", "web-1"]);
         let texts = all.map(|it| {
-            let remedy = it.remedy(describe());
+            let remedy = it.look_at(describe());
             let commands: Vec<String> = remedy.commands().collect();
             format!("{it}\n  {}\n  {}", remedy.sentence, commands.join("\n  "))
         });

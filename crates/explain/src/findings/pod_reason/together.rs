@@ -1,15 +1,15 @@
 //! Tells reasons of several pods in one sentence.
 
-use crate::findings::{
-    ContainerNotReady, InvalidAddress, NoAddressOfFamily, NodeNotFound, NodeNotReady, NotReady, PodFinished,
-    PodTerminating, ReadinessGateNotMet, SomeFamiliesMissing,
-};
 use std::fmt;
 
 use kube_endpoint_core_model::ObjectKey;
 
-use super::PodReason;
-use crate::facts::remedy::{Remedy, Step};
+use super::{PodReason, save};
+use crate::facts::remedy::Remedy;
+use crate::findings::{
+    ContainerNotReady, InvalidAddress, NoAddressOfFamily, NodeNotFound, NodeNotReady, NotReady, PodFinished,
+    PodTerminating, ReadinessGateNotMet, SomeFamiliesMissing,
+};
 
 /// Reasons of several pods with the same [group](PodReason::group). Prints as one sentence, without
 /// a full stop.
@@ -141,12 +141,10 @@ impl Together<'_> {
                 format!("Look at the kubelets of nodes {}", first_few(&nodes))
             }
             PodReason::NodeNotFound(NodeNotFound { owner, .. }) if nodes.len() > 1 => {
-                let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
-                return super::owner::node_gone(*owner, "nodes", &first_few(&nodes), save);
+                return super::owner::node_gone(*owner, "nodes", &first_few(&nodes), save(service, pod));
             }
             PodReason::NotReady(NotReady { stale_on: Some(_), owner, .. }) => {
-                let save = Step::kubectl_in(&service.namespace, ["get", "pod", pod, "-o", "yaml"]);
-                return super::owner::stale(*owner, &first_few(&nodes), save);
+                return super::owner::stale(*owner, &first_few(&nodes), save(service, pod));
             }
             PodReason::PodFinished(PodFinished { why, message, .. })
                 if super::ending::is_rejected(why, message) =>
@@ -164,9 +162,9 @@ impl Together<'_> {
             PodReason::PodFinished(PodFinished { .. }) if is_alone => {
                 "Start a pod that keeps running; if the work is done, delete the Service".to_owned()
             }
-            PodReason::PodTerminating(PodTerminating { .. }) => {
+            PodReason::PodTerminating(terminating) => {
                 let nodes = first_few(&nodes);
-                return super::ending::terminating_remedy(reason, service, pod, &nodes, is_alone);
+                return super::ending::terminating_remedy(terminating, service, pod, &nodes, is_alone);
             }
             _ => return reason.remedy(service, pod),
         };
