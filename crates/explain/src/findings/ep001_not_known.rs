@@ -6,8 +6,8 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::facts::remedy::{Remedy, Step};
 use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::NotWritten;
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, is_mirrored};

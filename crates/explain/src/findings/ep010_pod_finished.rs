@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
 use kube_endpoint_core_model::pod::PodOwner;
+use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use crate::facts::remedy::{Person, Remedy};
-use crate::findings::pod_reason::{Disruption, FailedContainer, PodFinding, containers, describe, ending, finished, is_rejected, rejected};
+use crate::findings::pod_reason::{
+    Disruption, FailedContainer, PodFinding, containers, describe, ending, finished, is_rejected, rejected,
+};
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no

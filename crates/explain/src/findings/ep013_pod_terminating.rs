@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use kube_endpoint_core_model::pod::PodOwner;
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;

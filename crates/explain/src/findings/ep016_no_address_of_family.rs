@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use kube_endpoint_core_model::{IpFamily, ObjectKey};
 use serde::Serialize;
 
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::PodFinding;
 
 about! {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use kube_endpoint_core_model::pod::PodOwner;
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
@@ -44,13 +44,10 @@ pub struct NotReady {
 impl PodFinding for NotReady {
     fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
         match (&self.disruption, &self.stale_on) {
-            (Some(disruption), _) => {
-                ending::disrupted_remedy(disruption).shown_by([describe(service, pod)])
-            }
+            (Some(disruption), _) => ending::disrupted_remedy(disruption).shown_by([describe(service, pod)]),
             (None, Some(node)) => owner::stale(self.owner, node, save(service, pod)),
-            (None, None) => {
-                Remedy::ask(Person::PodOwner, "Look at the pod's conditions").shown_by([describe(service, pod)])
-            }
+            (None, None) => Remedy::ask(Person::PodOwner, "Look at the pod's conditions")
+                .shown_by([describe(service, pod)]),
         }
     }
 

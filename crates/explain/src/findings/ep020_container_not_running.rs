@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::{ContainerKind, Ended, write_optional_time};
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::PodOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::{PodFinding, Stopped, called, containers};
 
 about! {

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::{Remedy, Step};
 use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::pod_reason::{PodFinding, reported};
 
 about! {

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::PodOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::{PodFinding, describe, reported, scheduling};
 
 about! {
@@ -59,7 +59,11 @@ impl fmt::Display for NotScheduled {
         let Self { why, message, gates, .. } = self;
         if !gates.is_empty() {
             let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
-            return write!(f, "the pod is bound to no node: the scheduling {gate} {} {hold} it", gates.join(", "));
+            return write!(
+                f,
+                "the pod is bound to no node: the scheduling {gate} {} {hold} it",
+                gates.join(", ")
+            );
         }
         if why.is_none() {
             return f.write_str("the pod is bound to no node, and no scheduler has reported on it");

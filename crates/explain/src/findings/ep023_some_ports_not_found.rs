@@ -5,8 +5,8 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Service, Text};
 use serde::Serialize;
 
-use crate::facts::remedy::{Remedy, Step};
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
 use crate::findings::pod_reason::{DeadPort, NamedPort, PodFinding, list, name_port, not_found, patch_ports};
 use crate::findings::rank::TrafficLost;

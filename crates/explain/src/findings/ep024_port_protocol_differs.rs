@@ -5,8 +5,8 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::{NamedPort, PodFinding};
 
 about! {

@@ -5,8 +5,8 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::PodFinding;
 
 about! {
@@ -23,7 +23,8 @@ pub struct OverCapacity {}
 
 impl PodFinding for OverCapacity {
     fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        let sentence = "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000";
+        let sentence =
+            "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000";
         Remedy::ask(ServiceOwner, sentence)
     }
 

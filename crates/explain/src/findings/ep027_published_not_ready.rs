@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::PodFinding;
 
 about! {

@@ -5,13 +5,13 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::{correct_selector, failed_creates, names, pairs};
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::models::near::{NoPods, ROLLOUTS_HASH};
+use super::words::{correct_selector, failed_creates, names, pairs};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
+use crate::models::near::{NoPods, ROLLOUTS_HASH};
 
 about! {
     /// No pod of the namespace has all labels of the selector. A Service selects pods of its own

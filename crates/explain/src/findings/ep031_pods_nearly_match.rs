@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::NearMatch;
-use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// One label of the selector has almost the same value in these pods: two letters are swapped,

@@ -6,11 +6,11 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::{each, names};
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
+use super::words::{each, names};
 use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// The controllers make no endpoints for a Service without a selector. Somebody else has to

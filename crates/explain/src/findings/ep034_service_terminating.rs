@@ -5,13 +5,13 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
+use super::words::names;
+use crate::facts::age;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
-use crate::facts::age;
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// The controllers create no slices for a Service with a deletion timestamp, because the

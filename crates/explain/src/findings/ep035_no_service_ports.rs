@@ -6,8 +6,8 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod_reason::PodFinding;
 use crate::models::traffic::ServedBy;

@@ -7,10 +7,10 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::objects::Objects;
+use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// DNS has a name for each pod that has a hostname and a subdomain, from the headless Service

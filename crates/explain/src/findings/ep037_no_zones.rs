@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::words::names;
 use super::{Fault, Finding};
+use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ClusterAdministrator;
 
 about! {
     /// The controller hints each endpoint for the zone of its node. An endpoint on a node without a

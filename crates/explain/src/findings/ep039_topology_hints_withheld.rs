@@ -7,11 +7,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
-use crate::models::cluster::SomeNodes;
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod_reason::capital;
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod_reason::capital;
+use crate::models::cluster::SomeNodes;
 
 about! {
     /// The annotation `service.kubernetes.io/topology-mode: Auto` asks for endpoints in proportion

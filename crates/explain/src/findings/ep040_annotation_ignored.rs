@@ -10,9 +10,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// Kubernetes reads this annotation no longer since 1.24. This project's controllers read it if

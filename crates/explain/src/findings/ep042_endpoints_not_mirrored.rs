@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// The mirroring controller copies Endpoints that another client wrote, unless a label or an

@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use kube_endpoint_mirroring::SkipReason;
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
+use super::words::names;
+use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The mirroring controller leaves out texts that are not IP addresses, and addresses beyond

@@ -6,9 +6,9 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::{FaultInputs, is_mirrored};
-use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The Service has no selector. Whoever writes its endpoints has listed no ready address.

@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use super::words::{ports, the_port};
 use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::findings::inputs::{FaultInputs, HeldByFamily, asked_for, other_ports};
-use crate::findings::pod_reason::{NamedPort, capital};
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::traffic::UnansweredQuestion;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::{FaultInputs, HeldByFamily, asked_for, other_ports};
+use crate::findings::pod_reason::{NamedPort, capital};
 use crate::findings::rank::TrafficLost;
+use crate::models::traffic::UnansweredQuestion;
 
 about! {
     /// The Service has no selector. kube-proxy matches the ports of a slice with those of the

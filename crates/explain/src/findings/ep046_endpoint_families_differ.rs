@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::words::{addresses, families};
 use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::traffic::UnansweredQuestion;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use crate::models::traffic::UnansweredQuestion;
 
 about! {
     /// The Service has no selector. kube-proxy uses the addresses of the families in

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::words::{each, names};
 use super::{Fault, Finding, NotKnown};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::traffic::{ServedBy, UnansweredQuestion, has_ready, is_labelled_headless};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::models::traffic::{ServedBy, UnansweredQuestion, has_ready, is_labelled_headless};
 
 about! {
     /// The Service has a cluster IP, and slices with ready endpoints have the label

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
+use super::words::names;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::models::traffic::{ServedBy, has_ready};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use crate::models::traffic::{ServedBy, has_ready};
 
 about! {
     /// With a policy `Local`, the kube-proxy of each node sends clients only to endpoints of its

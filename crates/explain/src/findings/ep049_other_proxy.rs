@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::facts::remedy::Remedy;
-use crate::models::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
+use crate::findings::inputs::FaultInputs;
+use crate::models::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::models::traffic::ServedBy;
 
 about! {

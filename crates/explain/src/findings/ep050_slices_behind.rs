@@ -5,11 +5,11 @@ use std::fmt;
 use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
-use super::words::{look_at_controller, look_at_running_controller, wait_or_permit};
 use super::Finding;
-use crate::findings::inputs::{Behind, FaultInputs};
+use super::words::{look_at_controller, look_at_running_controller, wait_or_permit};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::{Behind, FaultInputs};
 use crate::findings::rank::TrafficLost;
 
 about! {

@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::models::selection::Selection;
 
 about! {

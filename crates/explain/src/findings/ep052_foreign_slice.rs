@@ -7,9 +7,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// The label `endpointslice.kubernetes.io/managed-by` names another controller. Clients use the

@@ -9,13 +9,13 @@ use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, address};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::models::consumers::kube_proxy::numbers_used;
-use crate::findings::inputs::FaultInputs;
+use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::selection::Selection;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::consumers::kube_proxy::numbers_used;
+use crate::models::selection::Selection;
 
 about! {
     /// The slice carries the Service's name but no `endpointslice.kubernetes.io/managed-by`. No

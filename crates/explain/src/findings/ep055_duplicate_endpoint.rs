@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{each, names};
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// Two entries are the same endpoint if they have the same address and the same pod, or if one

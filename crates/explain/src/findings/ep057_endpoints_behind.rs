@@ -5,15 +5,15 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
 use serde::Serialize;
 
-use super::words::{doctor, look_at_controller, look_at_running_controller, wait_or_permit};
 use super::Finding;
+use super::words::{doctor, look_at_controller, look_at_running_controller, wait_or_permit};
 use crate::facts::age;
-use crate::facts::signs::by_controller;
-use crate::findings::inputs::{Behind, FaultInputs};
 use crate::facts::output_kind::OutputKind;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::facts::signs::by_controller;
 use crate::findings::code::Severity;
+use crate::findings::inputs::{Behind, FaultInputs};
 
 about! {
     /// As EP050, for the Endpoints object. kube-proxy and DNS read slices. If no slice is behind,

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{each, names};
-use crate::models::hand_over::made_by_controller;
-use crate::findings::inputs::FaultInputs;
-use crate::models::leftovers::Remains;
 use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
-use crate::models::selection::Selection;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::hand_over::made_by_controller;
+use crate::models::leftovers::Remains;
+use crate::models::selection::Selection;
 
 about! {
     /// Clients use these slices, and no controller updates them any more. If there are mirrored

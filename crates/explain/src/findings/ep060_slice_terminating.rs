@@ -6,12 +6,12 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod_reason::{capital, held};
+use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod_reason::{capital, held};
 
 about! {
     /// A slice with a deletion timestamp stays until somebody removes its finalizers. The

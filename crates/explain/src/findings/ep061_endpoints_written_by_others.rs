@@ -6,9 +6,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::EndpointsWriter;
 
 about! {
     /// The endpoints controller writes the Endpoints of a Service with a selector. Another client

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, ObjectKey, Service, Text};
 use serde::Serialize;
 
-use super::words::{addresses, families, ports, the_port};
 use super::Finding;
-use crate::models::consumers::kube_proxy::numbers_used;
-use crate::findings::inputs::{FaultInputs, asked_for, other_ports};
+use super::words::{addresses, families, ports, the_port};
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::traffic::{ServedBy, has_family, has_ready, is_labelled_headless};
-use crate::findings::pod_reason::NamedPort;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::{FaultInputs, asked_for, other_ports};
+use crate::findings::pod_reason::NamedPort;
+use crate::models::consumers::kube_proxy::numbers_used;
+use crate::models::traffic::{ServedBy, has_family, has_ready, is_labelled_headless};
 
 about! {
     /// The slice has ready endpoints and none of the Service's ports, by name and protocol, or

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, address};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
+use super::words::names;
+use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::EndpointsWriter;
 use crate::models::traffic::ServedBy;
 
 about! {

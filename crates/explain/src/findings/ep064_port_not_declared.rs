@@ -7,13 +7,13 @@ use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{ObjectKey, Service, Text};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::{FaultInputs, ReadyPod};
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
+use super::words::names;
 use crate::facts::raw::Serving;
+use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::{FaultInputs, ReadyPod};
 use crate::findings::rank::TrafficLost;
 
 about! {

@@ -7,15 +7,15 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Text, address};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::PodExplanation;
+use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
-use crate::models::traffic::ServedBy;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod::PodExplanation;
 use crate::findings::rank::TrafficLost;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// kube-proxy translates the address of a connection once. So an endpoint that is the cluster

@@ -9,12 +9,12 @@ use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::models::consumers::kube_proxy::number_for;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::models::traffic::{ServedBy, has_ready};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
+use crate::models::consumers::kube_proxy::number_for;
+use crate::models::traffic::{ServedBy, has_ready};
 
 about! {
     /// DNS answers with the addresses of the pods of a headless Service. Its clients connect to

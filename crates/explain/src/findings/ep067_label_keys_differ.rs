@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
-use crate::findings::inputs::FaultInputs;
-use crate::models::near::{OtherKey, OtherKeys};
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::near::{OtherKey, OtherKeys};
 
 about! {
     /// The pods have each value of the selector, some of them under another label that means the

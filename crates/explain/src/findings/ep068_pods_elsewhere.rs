@@ -5,12 +5,12 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::{names, pairs};
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ServiceOwner;
+use super::words::{names, pairs};
 use crate::facts::across::Elsewhere;
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// A Service selects pods of its own namespace. Many namespaces may have the same programs, so

@@ -8,10 +8,10 @@ use kube_endpoint_core_model::{ObjectKey, Text, address};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 
 about! {

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::words::doctor;
 use super::{Fault, Finding};
-use crate::models::cluster::{Unserved, Waiting};
-use crate::findings::inputs::FaultInputs;
+use crate::facts::age;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
-use crate::facts::age;
+use crate::findings::inputs::FaultInputs;
+use crate::models::cluster::{Unserved, Waiting};
 
 about! {
     /// One finding stands for [EP050](#ep050-slices-behind) and [EP057](#ep057-endpoints-behind) of

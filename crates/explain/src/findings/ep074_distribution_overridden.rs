@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// With `service.kubernetes.io/topology-mode: Auto`, or the older

@@ -8,9 +8,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ServiceOwner;
 
 about! {
     /// DNS answers with the alias, a name, and clients look that name up. An IP address, or a text

@@ -7,11 +7,11 @@ use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::models::traffic::ServedBy;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// The label `service.kubernetes.io/headless` belongs on slices and Endpoints, where the

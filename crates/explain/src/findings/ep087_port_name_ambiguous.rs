@@ -6,12 +6,12 @@ use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::words::names;
 use super::Finding;
-use crate::findings::inputs::{FaultInputs, ReadyPod};
-use crate::facts::remedy::Person::PodOwner;
+use super::words::names;
 use crate::facts::raw::Serving;
+use crate::facts::remedy::Person::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::{FaultInputs, ReadyPod};
 
 about! {
     /// A name may occur once in each container. The controllers take the port of the first

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::words::failed_creates;
 use super::{Fault, Finding};
+use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::NoPods;
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::models::selection::Selection;
 
 about! {

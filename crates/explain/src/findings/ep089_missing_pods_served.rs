@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{names, start_selector_controller};
-use crate::models::hand_over::made_by_controller;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
-use crate::models::selection::Selection;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
+use crate::models::hand_over::made_by_controller;
+use crate::models::selection::Selection;
 
 about! {
     /// The slices are late (EP050), and hold ready endpoints of pods that are none of the

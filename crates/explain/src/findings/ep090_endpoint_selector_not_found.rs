@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::names;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::models::selection::{RESOURCE, Selection, is_name};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
+use crate::models::selection::{RESOURCE, Selection, is_name};
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::Finding;
 use crate::facts::answer::Answer;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::models::selection::{RESOURCE, Selection};
 use crate::facts::remedy::{PatchForm, Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 use crate::models::rehearsal::Rehearsal;
+use crate::models::selection::{RESOURCE, Selection};
 
 about! {
     /// `spec.selector` wins, so kube-controller-manager serves the Service. The finding rehearses

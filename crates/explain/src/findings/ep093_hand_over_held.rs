@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::{correct_selector, doctor, names};
+use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::models::selection::Selection;
 
 about! {

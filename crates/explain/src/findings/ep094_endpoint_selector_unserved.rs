@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::Finding;
 use super::words::start_selector_controller;
-use crate::findings::inputs::{Behind, FaultInputs};
 use crate::facts::remedy::Remedy;
+use crate::findings::inputs::{Behind, FaultInputs};
 use crate::findings::rank::TrafficLost;
 
 about! {

@@ -2,8 +2,8 @@
 
 use kube_endpoint_core_model::ObjectKey;
 
-use crate::facts::remedy::Remedy;
 use crate::facts::remedy::Person::ServiceOwner;
+use crate::facts::remedy::Remedy;
 use crate::findings::pod_reason::PodFinding;
 
 pub(crate) use crate::models::leader::NotChosen;

@@ -6,11 +6,11 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::PodOwner;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::inputs::FaultInputs;
 use crate::models::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
-use crate::facts::remedy::Person::PodOwner;
 use crate::models::selection::{RESOURCE, Selection};
-use crate::facts::remedy::{Remedy, Step};
 
 about! {
     /// Clients get no answer until a pod leads. By a Lease: it does not exist, nobody holds it, its

@@ -6,10 +6,10 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
 use crate::models::leader::is_without_effect;
-use crate::facts::remedy::Person::ServiceOwner;
 use crate::models::selection::Selection;
 
 about! {

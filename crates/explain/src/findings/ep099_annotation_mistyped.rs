@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
-use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::raw::MistypedKey;
+use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{PatchForm, Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// Controllers ignore it. If nobody selects pods for the Service because of it, it is an error.

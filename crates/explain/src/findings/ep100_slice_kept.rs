@@ -8,9 +8,9 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
-use crate::findings::inputs::FaultInputs;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::inputs::FaultInputs;
 
 about! {
     /// The Service names an EndpointSelector, and a slice has the label of kube-controller-manager,
