@@ -59,7 +59,8 @@ fn upward(path: &Path, source: &str) -> Vec<usize> {
     let above = |line: &str| {
         let mut named = line.split("crate::").skip(1);
         named.any(|rest| {
-            floor(rest.split([':', ';', ')']).next().unwrap_or_default()).is_none_or(|floor| floor > own)
+            floor(rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default())
+                .is_none_or(|floor| floor > own)
         })
     };
     let lines = source.lines().enumerate().filter(|(_, line)| !line.contains("$crate::") && above(line));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use kube_endpoint_explain::{Objects, Options, Planned};
+use kube_endpoint_explain::{Known, Objects, Options, Planned};
 use kube_endpoint_testing::Cluster;
 use serde::Deserialize;
 use serde_json::Value;
@@ -65,6 +65,41 @@ pub(crate) enum Change {
 }
 
 impl Fault {
+    /// Returns the options of the controllers.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default();
+        if let Some(capacity) = self.endpoints_capacity {
+            options.endpoints = options.endpoints.with_capacity(capacity);
+        }
+        options
+    }
+
+    /// Returns the kinds that the explanation may read; the controllers read all.
+    pub(crate) fn known(&self) -> Known {
+        let may = |kind: &str| !self.forbidden.iter().any(|forbidden| forbidden == kind);
+        Known {
+            pods: may("pods"),
+            nodes: may("nodes"),
+            slices: may("endpointslices"),
+            endpoints: may("endpoints"),
+            selectors: may("endpointselectors"),
+        }
+    }
+
+    /// Returns those of the objects that the explanation may read. As the plugin does, it assumes
+    /// that other nodes are ready.
+    pub(crate) fn readable(&self, cluster: &Cluster) -> Objects {
+        let known = self.known();
+        let may = |object: &&Value| match object["kind"].as_str().unwrap() {
+            "Pod" => known.pods,
+            "EndpointSlice" => known.slices,
+            "Endpoints" => known.endpoints,
+            "EndpointSelector" => known.selectors,
+            _ => true,
+        };
+        Objects::read(cluster.objects().iter().filter(may).cloned()).unwrap()
+    }
+
     /// Returns the objects after the controllers have written, until they write nothing.
     pub(crate) fn settled(&self, now: Timestamp, options: &Options) -> Cluster {
         let runs = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|it| it == name));

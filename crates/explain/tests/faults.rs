@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, Explanation, Known, LintOptions, LintReport, Objects, Options, Remedy, explain, lint,
+    Code, Explanation, LintOptions, LintReport, Objects, Options, Remedy, explain, lint,
 };
 use kube_endpoint_testing::Cluster;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::fault_manifests::{Fault, manifests};
 
@@ -22,44 +21,21 @@ pub(crate) fn now() -> Timestamp {
 
 /// The state of a cluster, after its controllers have written.
 pub(crate) struct State {
+    fault: Fault,
     cluster: Cluster,
-    options: Options,
-    /// The kinds that the explanation may read; the controllers read all.
-    known: Known,
 }
 
 impl State {
     pub(crate) fn of(fault: &Fault) -> Self {
-        let mut options = Options::default();
-        if let Some(capacity) = fault.endpoints_capacity {
-            options.endpoints = EndpointsOptions::default().with_capacity(capacity);
-        }
-        let is_known = |kind: &str| !fault.forbidden.iter().any(|forbidden| forbidden == kind);
-        let known = Known {
-            pods: is_known("pods"),
-            nodes: is_known("nodes"),
-            slices: is_known("endpointslices"),
-            endpoints: is_known("endpoints"),
-            selectors: is_known("endpointselectors"),
-        };
-        Self { cluster: fault.settled(now(), &options), options, known }
+        Self { fault: fault.clone(), cluster: fault.settled(now(), &fault.options()) }
     }
 
-    /// Returns the objects that the explanation may read. As the plugin does, it assumes that other
-    /// nodes are ready.
     fn readable(&self) -> Objects {
-        let may = |object: &&Value| match object["kind"].as_str().unwrap() {
-            "Pod" => self.known.pods,
-            "EndpointSlice" => self.known.slices,
-            "Endpoints" => self.known.endpoints,
-            "EndpointSelector" => self.known.selectors,
-            _ => true,
-        };
-        Objects::read(self.cluster.objects().iter().filter(may).cloned()).unwrap()
+        self.fault.readable(&self.cluster)
     }
 
     fn reading(&self) -> Options {
-        self.options.clone().with_known(self.known)
+        self.fault.options().with_known(self.fault.known())
     }
 
     fn explained(&self) -> Option<Explanation> {

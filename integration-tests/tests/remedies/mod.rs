@@ -97,16 +97,8 @@ impl<'f> Scene<'f> {
         manager.stop().await;
         add(&server, objects.into_iter().chain(fillers(fault))).await?;
         let manager = start(&server, fault.controllers.as_deref());
-        let known = |kind: &str| !fault.forbidden.iter().any(|forbidden| forbidden == kind);
-        let known = Known {
-            pods: known("pods"),
-            nodes: known("nodes"),
-            slices: known("endpointslices"),
-            endpoints: known("endpoints"),
-            selectors: known("endpointselectors"),
-        };
         tokio::time::sleep(PATIENCE).await;
-        Ok(Self { fault, server, manager, known })
+        Ok(Self { fault, server, manager, known: fault.known() })
     }
 
     fn objects(&self) -> Objects {

@@ -21,6 +21,15 @@ struct Inner {
 }
 
 impl Inner {
+    /// Returns true if the key is the first now.
+    fn set(&mut self, key: &ObjectKey, at: Instant) -> bool {
+        self.remove(key);
+        let is_first = self.order.first().is_none_or(|(first, _)| at < *first);
+        self.times.insert(key.clone(), at);
+        self.order.insert((at, key.clone()));
+        is_first
+    }
+
     fn remove(&mut self, key: &ObjectKey) {
         if let Some(at) = self.times.remove(key) {
             self.order.remove(&(at, key.clone()));
@@ -31,20 +40,16 @@ impl Inner {
 impl Times {
     /// Sets the time of a key.
     pub(super) fn set(&self, key: &ObjectKey, at: Instant) {
-        let mut inner = self.inner.lock();
-        inner.remove(key);
-        if inner.order.first().is_none_or(|(first, _)| at < *first) {
+        if self.inner.lock().set(key, at) {
             self.earlier.notify_one();
         }
-        inner.times.insert(key.clone(), at);
-        inner.order.insert((at, key.clone()));
     }
 
     /// As [`Self::set`], unless the key has an earlier time.
     pub(super) fn set_by(&self, key: &ObjectKey, at: Instant) {
-        let before = self.inner.lock().times.get(key).copied();
-        if before.is_none_or(|before| at < before) {
-            self.set(key, at);
+        let mut inner = self.inner.lock();
+        if inner.times.get(key).is_none_or(|before| at < *before) && inner.set(key, at) {
+            self.earlier.notify_one();
         }
     }
 

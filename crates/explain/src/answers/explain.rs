@@ -1,6 +1,24 @@
 //! Explains one Service, or one pod.
 
-use crate::findings::NotWritten;
+use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::facts::across::Across;
+use crate::facts::age;
+use crate::facts::details::{LastWrite, RecentEvent};
+use crate::facts::objects::Objects;
+use crate::facts::options::{Known, Options};
+use crate::findings::counts::{self, Counts};
+use crate::findings::inputs::FaultInputs;
+use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
+use crate::findings::{Code, Fault, NotWritten, PodReason};
+use crate::models::cluster::ClusterFacts;
+use crate::models::leader::Leads;
+use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
+use crate::models::planned::Planned;
+use crate::models::selection::{
+    Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
+};
+use crate::models::traffic::Served;
+use crate::models::{hint, planned, traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,27 +31,7 @@ use kube_endpoint_core_model::{
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
 
-use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
-use crate::facts::across::Across;
-use crate::facts::age;
-use crate::facts::details::{LastWrite, RecentEvent};
-use crate::facts::objects::Objects;
-use crate::facts::options::{Known, Options};
 use crate::findings;
-use crate::findings::counts::{self, Counts};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::findings::pod_reason::PodReason;
-use crate::findings::{Code, Fault};
-use crate::models::cluster::ClusterFacts;
-use crate::models::leader::Leads;
-use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
-use crate::models::planned::Planned;
-use crate::models::selection::{
-    Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
-};
-use crate::models::traffic::Served;
-use crate::models::{hint, planned, traffic};
 
 /// The maximum number of events in an explanation.
 const EVENTS: usize = 5;

@@ -1,23 +1,21 @@
 //! The explanation of one Service, as data.
 
-use crate::findings::PublishedNotReady;
-use std::collections::BTreeMap;
-
-use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
-use serde::{Serialize, Serializer};
-
 use crate::facts::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
 use crate::findings::counts::Counts;
 use crate::findings::finding::{Found, Problem};
 use crate::findings::pod::PodExplanation;
-use crate::findings::pod_reason::{PodReason, Together};
+use crate::findings::pod_reason::Together;
 use crate::findings::rank::{Rank, TrafficLost};
-use crate::findings::{Code, Fault};
+use crate::findings::{Code, Fault, PodReason, PublishedNotReady};
 use crate::models::near::NearMatch;
 use crate::models::selection::SelectedBy;
 use crate::models::traffic::{ServedBy, UnansweredQuestion};
+use std::collections::BTreeMap;
+
+use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
+use serde::{Serialize, Serializer};
 
 /// The reasons why a Service has its endpoints.
 #[derive(Clone, Debug, Serialize)]

@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::NotWritten;
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, is_mirrored};
-use crate::findings::pod_reason::PodReason;
+use crate::findings::{NotWritten, PodReason};
 use crate::models::selection::RESOURCE;
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
 

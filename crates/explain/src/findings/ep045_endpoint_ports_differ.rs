@@ -11,7 +11,7 @@ use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
-use crate::findings::inputs::{FaultInputs, HeldByFamily, asked_for, other_ports};
+use crate::findings::inputs::{FaultInputs, PortsOfFamily, asked_for, other_ports};
 use crate::findings::pod_reason::{NamedPort, capital};
 use crate::findings::rank::TrafficLost;
 use crate::models::traffic::UnansweredQuestion;
@@ -47,7 +47,7 @@ pub struct EndpointPortsDiffer {
 impl Finding for EndpointPortsDiffer {
     /// Tells which ports all families lack, and which further ones each of them lacks.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let Some(held) = inputs.held_instead() else { return Vec::new() };
+        let Some(held) = inputs.mismatched_endpoints() else { return Vec::new() };
         let (wanted, families) = (&inputs.service.ports, held.families.as_slice());
         let only = match families {
             [] => return Vec::new(),
@@ -56,7 +56,7 @@ impl Finding for EndpointPortsDiffer {
             _ => None,
         };
         let lacked_by_all = |port: &ServicePort| families.iter().all(|held| held.lacks(port));
-        let lacked = |family, families: &[HeldByFamily], lacks: &dyn Fn(&ServicePort) -> bool| {
+        let lacked = |family, families: &[PortsOfFamily], lacks: &dyn Fn(&ServicePort) -> bool| {
             let lacking: Vec<NamedPort> = wanted.iter().filter(|port| lacks(port)).map(asked_for).collect();
             let is_found = !lacking.is_empty();
             is_found.then(|| Self {
@@ -67,7 +67,7 @@ impl Finding for EndpointPortsDiffer {
             })
         };
         let of_all = lacked(only, families, &lacked_by_all);
-        let of_one = |held: &HeldByFamily| {
+        let of_one = |held: &PortsOfFamily| {
             let lacks = |port: &ServicePort| held.lacks(port) && !lacked_by_all(port);
             lacked(Some(held.family), std::slice::from_ref(held), &lacks)
         };

@@ -42,7 +42,7 @@ pub struct EndpointFamiliesDiffer {
 
 impl Finding for EndpointFamiliesDiffer {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let held = inputs.held_instead().filter(|held| !held.missing.is_empty());
+        let held = inputs.mismatched_endpoints().filter(|held| !held.missing.is_empty());
         let found = held.map(|held| {
             let first = inputs.service.ip_families.first();
             Self {

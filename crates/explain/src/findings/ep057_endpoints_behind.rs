@@ -42,13 +42,11 @@ pub struct EndpointsBehind {
 
 impl Finding for EndpointsBehind {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let writes = inputs.endpoints_writes().filter(|writes| !writes.is_empty());
-        let Some(writes) = writes.filter(|_| inputs.endpoints_of_others().is_none()) else {
-            return Vec::new();
-        };
+        let due = inputs.endpoints_due().filter(|_| inputs.endpoints_of_others().is_none());
+        let Some(due) = due else { return Vec::new() };
         let key = &inputs.service.key;
         let written = inputs.objects.endpoints_writes.get(key).and_then(by_controller);
-        let behind = inputs.aged(Behind::of(&writes), inputs.refused(OutputKind::Endpoints, written));
+        let behind = inputs.aged(due, inputs.refused(OutputKind::Endpoints, written));
         // If there are none at all, a flag may retire those of the namespace.
         let may_be_alone_late = behind.is_late && inputs.objects.endpoints_of(key).is_some();
         vec![Self {

@@ -32,7 +32,7 @@ use crate::models::traffic::Served;
 
 pub use behind::Behind;
 pub(crate) use ready_pods::ReadyPod;
-pub(crate) use unused::{HeldByFamily, asked_for, other_ports};
+pub(crate) use unused::{PortsOfFamily, asked_for, other_ports};
 
 /// The facts and models of a Service. Findings are functions of it.
 pub(crate) struct FaultInputs<'a> {

@@ -3,25 +3,24 @@
 
 mod status;
 
+use crate::facts::details::{PodDetails, RecentEvent};
+use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
+use crate::findings::finding::{Found, Problem};
+use crate::findings::pod_reason::{DeadPort, NamedPort, Together};
 use crate::findings::{
-    InvalidAddress, NoAddressOfFamily, NoServicePorts, NodeNotFound, OverCapacity, PodTerminating,
-    PortNameNotFound, PortProtocolDiffers, PublishedNotReady, SomeFamiliesMissing, SomePortsNotFound,
+    Code, InvalidAddress, NoAddressOfFamily, NoServicePorts, NodeNotFound, OverCapacity, PodReason,
+    PodTerminating, PortNameNotFound, PortProtocolDiffers, PublishedNotReady, SomeFamiliesMissing,
+    SomePortsNotFound,
 };
+use crate::models::hint::HintReason;
+use crate::models::leader::Leads;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{LeftOut, Node, ObjectKey, Pod, Service, Text, Timestamp, Verdict, address};
 use serde::{Serialize, Serializer};
-
-use crate::facts::details::{PodDetails, RecentEvent};
-use crate::facts::remedy::Remedy;
-use crate::findings::Code;
-use crate::findings::code::Severity;
-use crate::findings::finding::{Found, Problem};
-use crate::findings::pod_reason::{DeadPort, NamedPort, PodReason, Together};
-use crate::models::hint::HintReason;
-use crate::models::leader::Leads;
 
 /// The state of a pod for a Service's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::facts::details::{ContainerKind, Ended, Probe};
 use crate::facts::remedy::{Remedy, Step};
-pub(crate) use crate::findings::PodReason;
+use crate::findings::PodReason;
 use crate::findings::code::Severity;
 use crate::findings::rank::TrafficLost;
 

@@ -4,13 +4,10 @@
 mod fault_manifests;
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use kube_endpoint_endpoints_controller::PlanOptions as EndpointsOptions;
 use serde_json::Value;
 
 use crate::answers::explain::explain;
 use crate::answers::lint::{LintOptions, lint};
-use crate::facts::objects::Objects;
-use crate::facts::options::{Known, Options};
 use crate::findings::Code;
 
 /// A cluster in which the Service `web` of the namespace `default` may have findings.
@@ -65,28 +62,10 @@ impl Example {
 
     /// Returns true if `explain` or `lint` tells this code after the controllers have written.
     pub(super) fn finds(&self, code: Code) -> bool {
-        let mut options = Options::default();
-        if let Some(capacity) = self.fault.endpoints_capacity {
-            options.endpoints = EndpointsOptions::default().with_capacity(capacity);
-        }
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
-        let may = |kind: &str| !self.fault.forbidden.iter().any(|forbidden| forbidden == kind);
-        let settled = self.fault.settled(now, &options);
-        let is_readable = |object: &&Value| match object["kind"].as_str().unwrap() {
-            "Pod" => may("pods"),
-            "EndpointSlice" => may("endpointslices"),
-            "Endpoints" => may("endpoints"),
-            "EndpointSelector" => may("endpointselectors"),
-            _ => true,
-        };
-        let objects = Objects::read(settled.objects().iter().filter(is_readable).cloned()).unwrap();
-        let options = options.with_known(Known {
-            pods: may("pods"),
-            nodes: may("nodes"),
-            slices: may("endpointslices"),
-            endpoints: may("endpoints"),
-            selectors: may("endpointselectors"),
-        });
+        let options = self.fault.options();
+        let objects = self.fault.readable(&self.fault.settled(now, &options));
+        let options = options.with_known(self.fault.known());
         let web = ObjectKey::new("default", "web");
         let explained = explain(&objects, &web, &objects.topology(0.0), now, None, &options);
         let all = LintOptions { include_info: true, ..LintOptions::default() };

@@ -10,10 +10,10 @@ use crate::answers::explain::PodServices;
 use crate::answers::explanation::{Explanation, Status};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
-use crate::findings::Code;
 use crate::findings::code::Severity;
 use crate::findings::pod::{Place, PodExplanation};
-use crate::findings::pod_reason::{PodReason, Together};
+use crate::findings::pod_reason::Together;
+use crate::findings::{Code, PodReason};
 use crate::models::hint::HintReason;
 
 /// The maximum number of pods for each reason, unless the layout is wide.

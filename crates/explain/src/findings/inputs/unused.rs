@@ -13,23 +13,23 @@ use crate::models::consumers::kube_proxy::number_for;
 use crate::models::traffic::{ServedBy, has_ready, is_labelled_headless};
 
 /// The types of addresses and the ports that the ready endpoints of a Service have.
-pub(crate) struct Held {
+pub(crate) struct ReadyEndpoints {
     /// The types of their addresses, sorted. Not empty.
     pub(crate) types: Vec<AddressType>,
     /// The IP families of the Service that are not among these.
     pub(crate) missing: Vec<IpFamily>,
     /// The ports by family, for the Service's other families: kube-proxy has rules of its own for
     /// each family.
-    pub(crate) families: Vec<HeldByFamily>,
+    pub(crate) families: Vec<PortsOfFamily>,
 }
 
 /// The ports of the ready endpoints of a family.
-pub(crate) struct HeldByFamily {
+pub(crate) struct PortsOfFamily {
     pub(crate) family: IpFamily,
     pub(crate) ports: Vec<EndpointPort>,
 }
 
-impl Held {
+impl ReadyEndpoints {
     /// Returns what the ready endpoints of the slices have that kube-proxy watches, or `None` if
     /// there are none.
     fn by(service: &Service, slices: &[Arc<EndpointSlice>]) -> Option<Self> {
@@ -48,19 +48,19 @@ impl Held {
         let (present, missing): (Vec<IpFamily>, Vec<IpFamily>) = of_families;
         let of_family = |family: IpFamily| {
             let slices = ready.iter().filter(|slice| slice.address_type == AddressType::from(family));
-            HeldByFamily { family, ports: slices.flat_map(|slice| slice.ports.iter().cloned()).collect() }
+            PortsOfFamily { family, ports: slices.flat_map(|slice| slice.ports.iter().cloned()).collect() }
         };
         Some(Self { types, missing, families: present.into_iter().map(of_family).collect() })
     }
 
     /// Returns true if each family of the Service has endpoints, and all of these ports.
     fn has_all(&self, wanted: &[ServicePort]) -> bool {
-        let lacks_one = |held: &HeldByFamily| wanted.iter().any(|port| held.lacks(port));
+        let lacks_one = |held: &PortsOfFamily| wanted.iter().any(|port| held.lacks(port));
         self.missing.is_empty() && !self.families.iter().any(lacks_one)
     }
 }
 
-impl HeldByFamily {
+impl PortsOfFamily {
     pub(crate) fn lacks(&self, wanted: &ServicePort) -> bool {
         !self.ports.iter().any(|held| number_for(held, wanted).is_some())
     }
@@ -70,16 +70,16 @@ impl FaultInputs<'_> {
     /// Returns what the ready endpoints have that others wrote, if that is not what the Service
     /// asks for, neither now nor after the controller has mirrored the present Endpoints. Only
     /// kube-proxy looks at it.
-    pub(crate) fn held_instead(&self) -> Option<Held> {
+    pub(crate) fn mismatched_endpoints(&self) -> Option<ReadyEndpoints> {
         if self.served.by != ServedBy::KubeProxy || !self.shows_what_others_wrote() {
             return None;
         }
-        let now = Held::by(self.service, self.slices())?;
+        let now = ReadyEndpoints::by(self.service, self.slices())?;
         if now.has_all(&self.service.ports) {
             return None;
         }
         match self.slices_after_mirroring() {
-            Some(slices) => Held::by(self.service, &slices),
+            Some(slices) => ReadyEndpoints::by(self.service, &slices),
             None => Some(now),
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! | What | Since | Without it |
 //! |---|---|---|
-//! | label `endpoints.kubernetes.io/managed-by` of Endpoints | 1.33 | [`content`] ignores it, [`is_of_others`] looks at the writer and the targets |
+//! | label `endpoints.kubernetes.io/managed-by` of Endpoints | 1.33 | `endpoints_due` ignores it, `is_of_others` looks at the writer and the targets |
 //! | `trafficDistribution: PreferSameZone` and `PreferSameNode` | 1.34 | remedies name `PreferClose`, too |
 //! | `trafficDistribution`, with the value `PreferClose` | 1.31 | no Service has the field |
 //! | hints for nodes | 1.34 | only `PreferSameNode` asks for them |
@@ -21,41 +21,40 @@
 
 use kube_endpoint_core_model::maker::CONTROLLERS;
 use kube_endpoint_core_model::well_known::{ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY};
-use kube_endpoint_core_model::{Endpoints, Text, Writes};
+use kube_endpoint_core_model::{Endpoints, Text};
 
-use super::FaultInputs;
+use super::{Behind, FaultInputs};
 use crate::models::hand_over::names_pods;
 use crate::models::planned::differ;
 
 impl FaultInputs<'_> {
     /// Returns the due writes of the Endpoints that change more than the label that names the
-    /// controller, or `None` if nothing is planned or the Endpoints could not be read.
-    pub(crate) fn endpoints_writes(&self) -> Option<Writes<Endpoints>> {
+    /// controller, or `None` if there are none or the Endpoints could not be read.
+    pub(crate) fn endpoints_due(&self) -> Option<Behind> {
         let plan = self.planned.endpoints.as_ref().filter(|_| self.options.known.endpoints)?;
-        Some(content(&plan.writes, self.objects.endpoints_of(&self.service.key)))
+        let existing = self.objects.endpoints_of(&self.service.key);
+        let changes =
+            |new: &&Endpoints| existing.is_none_or(|old| differ(&unlabelled(old), &unlabelled(new)));
+        let update = plan.writes.update.iter().filter(changes).count();
+        let due = Behind { update, ..Behind::of(&plan.writes) };
+        (!due.is_empty()).then_some(due)
     }
 
     /// Returns the Endpoints of a Service that selects pods, if another client than a controller
     /// wrote something else into them, and that client, if it is known.
     pub(crate) fn endpoints_of_others(&self) -> Option<(&Endpoints, Option<&Text>)> {
         let key = &self.service.key;
-        let is_due = self.endpoints_writes().is_some_and(|writes| !writes.is_empty());
-        let existing = self.objects.endpoints_of(key).filter(|_| is_due)?;
+        let existing = self.objects.endpoints_of(key)?;
         let by = self.objects.endpoints_writes.get(key).map(|write| &write.by);
-        is_of_others(existing, by).then_some((existing, by))
+        (is_of_others(existing, by) && self.endpoints_due().is_some()).then_some((existing, by))
     }
 }
 
-/// Returns the writes that change more than the label that names the controller.
-fn content(writes: &Writes<Endpoints>, existing: Option<&Endpoints>) -> Writes<Endpoints> {
-    let unlabelled = |of: &Endpoints| {
-        let mut of = of.clone();
-        of.metadata.labels = of.metadata.labels.without(LABEL_ENDPOINTS_MANAGED_BY);
-        of
-    };
-    let mut writes = writes.clone();
-    writes.update.retain(|new| existing.is_none_or(|old| differ(&unlabelled(old), &unlabelled(new))));
-    writes
+/// Returns Endpoints without the label that names the controller.
+fn unlabelled(endpoints: &Endpoints) -> Endpoints {
+    let mut endpoints = endpoints.clone();
+    endpoints.metadata.labels = endpoints.metadata.labels.without(LABEL_ENDPOINTS_MANAGED_BY);
+    endpoints
 }
 
 /// Returns true if another client than a controller has written these Endpoints. `by` is the field

@@ -1,19 +1,19 @@
 //! Finds in the status of a pod the reason why it has ended, does not start, or is not ready: the
 //! container that is the cause, not one that waits for it.
 
+use crate::facts::age;
+use crate::facts::details::{ContainerKind, ContainerState, RunState};
+use crate::findings::pod_reason::{
+    Disruption, FailedContainer, NoAddress, SilentNode, UndeclaredPort, UnreadyContainer,
+};
 use crate::findings::{
     ContainerNotReady, ContainerNotRunning, InitContainerRuns, NodeNotReady, NotReady, NotScheduled,
-    PodFinished, PodTerminating, ReadinessGateNotMet, ReadinessUnknown,
+    PodFinished, PodReason, PodTerminating, ReadinessGateNotMet, ReadinessUnknown,
 };
 use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::{Text, Timestamp};
 
 use super::Judged;
-use crate::facts::age;
-use crate::facts::details::{ContainerKind, ContainerState, RunState};
-use crate::findings::pod_reason::{
-    Disruption, FailedContainer, NoAddress, PodReason, SilentNode, UndeclaredPort, UnreadyContainer,
-};
 
 /// The reasons of waiting containers that have a cause elsewhere, or none at all.
 const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];

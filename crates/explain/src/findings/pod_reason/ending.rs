@@ -1,6 +1,8 @@
 //! Messages and remedies for pods that are being deleted or have ended: who ended them, and the
 //! node that keeps them from going.
 
+use crate::facts::remedy::Person::{self, ClusterAdministrator};
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::PodTerminating;
 use std::fmt;
 
@@ -11,8 +13,6 @@ use kube_endpoint_core_model::pod::PodOwner;
 
 use super::held;
 use super::text::reported;
-use crate::facts::remedy::Person::{self, ClusterAdministrator};
-use crate::facts::remedy::{Remedy, Step};
 
 /// The condition `DisruptionTarget` of a pod, since 1.25: who ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
