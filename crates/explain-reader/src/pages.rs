@@ -1,4 +1,4 @@
-//! Reads lists page by page. Every list of the plugin that may have several pages is read here.
+//! Reads lists page by page. Every list that may have several pages is read here.
 
 use kube::Error;
 use kube::api::{Api, DynamicObject, ListParams, ObjectList, TypeMeta};
@@ -8,18 +8,18 @@ use kube_endpoint_core_model::harmless;
 use crate::progress::Progress;
 
 /// The number of objects of a page, as in kubectl.
-pub(crate) const PAGE: u32 = 500;
+pub const PAGE: u32 = 500;
 
 /// A list to read.
-pub(crate) struct List<'l> {
-    pub(crate) api: Api<DynamicObject>,
+pub struct List<'l> {
+    pub api: Api<DynamicObject>,
     /// The kind of its objects, such as `Pod`.
-    pub(crate) kind: &'l str,
+    pub kind: &'l str,
     /// The name of the resource, such as `pods`.
-    pub(crate) plural: &'l str,
-    pub(crate) params: ListParams,
+    pub plural: &'l str,
+    pub params: ListParams,
     /// The most pages to read; `None` for all.
-    pub(crate) pages: Option<u32>,
+    pub pages: Option<u32>,
 }
 
 impl List<'_> {
@@ -28,9 +28,9 @@ impl List<'_> {
     /// # Errors
     ///
     /// The first error of a request or of `add`.
-    pub(crate) async fn objects<A, E: From<Error>>(
+    pub async fn objects<A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         new: impl Fn() -> A,
         add: impl FnMut(&mut A, ObjectList<DynamicObject>) -> Result<(), E>,
     ) -> Result<A, E> {
@@ -44,9 +44,9 @@ impl List<'_> {
     /// # Errors
     ///
     /// The first error of a request or of `add`.
-    pub(crate) async fn metadata<A, E: From<Error>>(
+    pub async fn metadata<A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         new: impl Fn() -> A,
         add: impl FnMut(&mut A, ObjectList<PartialObjectMeta<DynamicObject>>) -> Result<(), E>,
     ) -> Result<A, E> {
@@ -61,7 +61,7 @@ impl List<'_> {
     /// meanwhile, and reads the whole list in one request, as client-go does.
     async fn read<T: Clone, A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         kinds: &[&str],
         request: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
         new: impl Fn() -> A,
@@ -101,7 +101,7 @@ impl List<'_> {
 
 /// Checks that an answer is of one of these kinds. So nobody takes the answer of another kind of
 /// server for an empty list, or for an object.
-pub(crate) fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
+pub fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
     let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
     if expected.contains(&kind) {
         return Ok(());
