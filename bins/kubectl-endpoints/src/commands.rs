@@ -64,7 +64,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
             None => Box::pin(retire::run(global, output, args)).await,
         },
-        Command::Ui(args) => ui::run(global, args).await,
+        Command::Ui(args) => ui::run(global, &options, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
     }

@@ -3,15 +3,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use futures::{StreamExt, TryStreamExt, stream};
-use kube::Error;
+use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
 use kube_endpoint_explain::{Objects, names_selector};
 
 use crate::error::{Failed, forbidden};
-use crate::reader::{AT_ONCE, SINGLE_NODES};
+use crate::reader::at_once;
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 impl Reading {
@@ -63,13 +62,15 @@ impl Reader {
             services.filter_map(|service| Some((service.key.namespace.clone(), objects.lease_of(service)?)));
         let named: BTreeSet<(Text, Text)> =
             named.map(|(namespace, name)| (namespace, name.clone())).collect();
-        let gets = named.into_iter().map(async |(namespace, name)| {
-            let got = self.get(Resource::LEASES, &namespace, &name).await;
-            (ObjectKey { namespace, name }, got)
-        });
-        let read: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
+        let keys: Vec<ObjectKey> =
+            named.into_iter().map(|(namespace, name)| ObjectKey { namespace, name }).collect();
+        let mut gets = Vec::new();
+        for key in &keys {
+            gets.push(self.get(Resource::LEASES, &key.namespace, &key.name).boxed());
+        }
+        let read = at_once(gets).await;
         let mut notes = BTreeSet::new();
-        for (key, got) in read {
+        for (key, got) in keys.into_iter().zip(read) {
             match got {
                 Ok(lease) => lease.into_iter().try_for_each(|lease| reading.objects.add(lease))?,
                 Err(error) => {
@@ -135,7 +136,8 @@ impl Reader {
         let mut found = reading.metadata.take().unwrap_or_default();
         let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
         let api = self.api(Resource::PODS, Some(namespace));
-        for (_, miss) in selector.misses() {
+        let misses: Vec<_> = selector.misses().into_iter().collect();
+        for (_, miss) in misses {
             let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
@@ -168,21 +170,8 @@ impl Reader {
             return Ok(());
         }
         let namespace = &*service.key.namespace;
-        let read = if names.len() > SINGLE_NODES {
-            self.add(&mut reading.objects, Resource::PODS, Some(namespace), ListParams::default()).await
-        } else {
-            let gets = names.iter().map(|name| self.get(Resource::PODS, namespace, name));
-            let pods: Result<Vec<_>, Error> =
-                stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
-            match pods {
-                Ok(pods) => {
-                    let mut pods = pods.into_iter().flatten();
-                    pods.try_for_each(|pod| reading.objects.add(pod))
-                        .map_err(|error| Failed::Object(error.into()))
-                }
-                Err(error) => Err(Failed::Request(error)),
-            }
-        };
+        let names = names.iter().map(|name| &**name).collect();
+        let read = self.add_named(&mut reading.objects, Resource::PODS, namespace, names).await;
         let note = forbidden(read, Resource::PODS, Some(namespace))?;
         note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
         Ok(())

@@ -2,7 +2,7 @@
 //! than the one that the user asks about. Each request for the latter needs the permission for all
 //! namespaces. Who lacks it reads less, and gets no note.
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::FutureExt;
 use kube::Error;
 use kube::api::{DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
@@ -11,7 +11,7 @@ use kube_endpoint_explain::nearest_names;
 use serde_json::json;
 
 use crate::error::is_forbidden;
-use crate::reader::{AT_ONCE, as_text, can_be_a_name, json_of};
+use crate::reader::{as_text, at_once, can_be_a_name, json_of};
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 /// The most endpoints to look up, each with a request of its own. Somebody writes them by hand.
@@ -107,6 +107,23 @@ impl Reader {
         Ok(())
     }
 
+    /// Reads the Service with this cluster IP, of all namespaces if the user may.
+    async fn services_at(
+        &self,
+        namespace: &str,
+        address: std::net::IpAddr,
+    ) -> Result<ObjectList<DynamicObject>, Error> {
+        let params = ListParams::default().fields(&format!("spec.clusterIP={address}")).limit(1);
+        let of_namespace = self.api(Resource::SERVICES, Some(namespace));
+        if !self.looks_elsewhere {
+            return of_namespace.list(&params).await;
+        }
+        match self.api(Resource::SERVICES, None).list(&params).await {
+            Err(error) if is_forbidden(&error) => of_namespace.list(&params).await,
+            listed => listed,
+        }
+    }
+
     /// Reads the Services whose cluster IPs are endpoints that somebody has written for a Service.
     /// Servers find only the first cluster IP of a Service.
     pub(crate) async fn services_at_endpoints(
@@ -115,19 +132,12 @@ impl Reader {
         key: &ObjectKey,
     ) -> Result<(), ReadError> {
         let addresses = reading.objects.written_addresses(key);
-        let at = async |address: std::net::IpAddr| {
-            let params = ListParams::default().fields(&format!("spec.clusterIP={address}")).limit(1);
-            let of_namespace = self.api(Resource::SERVICES, Some(&*key.namespace));
-            if !self.looks_elsewhere {
-                return of_namespace.list(&params).await;
-            }
-            match self.api(Resource::SERVICES, None).list(&params).await {
-                Err(error) if is_forbidden(&error) => of_namespace.list(&params).await,
-                listed => listed,
-            }
-        };
-        let requests = addresses.into_iter().take(ENDPOINTS).map(at);
-        let listed: Result<Vec<_>, Error> = stream::iter(requests).buffered(AT_ONCE).try_collect().await;
+        let requests = addresses
+            .into_iter()
+            .take(ENDPOINTS)
+            .map(|address| self.services_at(&key.namespace, address).boxed())
+            .collect();
+        let listed: Result<Vec<_>, Error> = at_once(requests).await.into_iter().collect();
         let Ok(listed) = listed else { return Ok(()) };
         for service in listed.iter().flat_map(|list| &list.items) {
             let json = json_of(Resource::SERVICES, service);

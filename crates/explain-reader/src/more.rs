@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use futures::{StreamExt, stream};
+use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{Service, StringMap};
@@ -11,7 +11,7 @@ use kube_endpoint_explain::near_pods;
 use serde_json::json;
 
 use crate::error::{Failed, forbidden};
-use crate::reader::AT_ONCE;
+use crate::reader::at_once;
 use crate::{ReadError, Reader, Reading, Resource};
 
 /// The most Services that one explanation reads because pods have their names as subdomain.
@@ -28,9 +28,9 @@ impl Reader {
     ) -> Result<(), ReadError> {
         let metadata = reading.metadata.as_deref().unwrap_or_default();
         let names = near_pods(selector, metadata.iter().map(|(name, labels)| (name, labels)));
-        let gets = names.iter().map(|name| self.get(Resource::PODS, namespace, name));
-        let pods: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
-        pods.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))
+        let pods =
+            at_once(names.iter().map(|name| self.get(Resource::PODS, namespace, name).boxed()).collect());
+        pods.await.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))
     }
 
     /// Reads the Services whose name is the subdomain of a pod of a headless Service: the pods may

@@ -1,5 +1,7 @@
 //! Reads lists page by page. Every list that may have several pages is read here.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Error;
 use kube::api::{Api, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::core::PartialObjectMeta;
@@ -36,7 +38,11 @@ impl List<'_> {
     ) -> Result<A, E> {
         let kind = format!("{}List", self.kind);
         let api = self.api.clone();
-        self.read(progress, &[&kind], async |params| api.list(params).await, new, add).await
+        let request = move |params: ListParams| {
+            let api = api.clone();
+            async move { api.list(&params).await }.boxed()
+        };
+        self.read(progress, &[&kind], request, new, add).await
     }
 
     /// Reads the metadata of objects, as [`Self::objects`] does.
@@ -53,7 +59,11 @@ impl List<'_> {
         // A server that does not know the form with the metadata alone answers with whole objects.
         let kinds = ["PartialObjectMetadataList", &format!("{}List", self.kind)];
         let api = self.api.clone();
-        self.read(progress, &kinds, async |params| api.list_metadata(params).await, new, add).await
+        let request = move |params: ListParams| {
+            let api = api.clone();
+            async move { api.list_metadata(&params).await }.boxed()
+        };
+        self.read(progress, &kinds, request, new, add).await
     }
 
     /// The server cannot continue a list (410) if it has forgotten the version of its first page.
@@ -63,7 +73,7 @@ impl List<'_> {
         self,
         progress: &dyn Progress,
         kinds: &[&str],
-        request: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
+        request: impl Fn(ListParams) -> BoxFuture<'static, Result<ObjectList<T>, Error>>,
         new: impl Fn() -> A,
         mut add: impl FnMut(&mut A, ObjectList<T>) -> Result<(), E>,
     ) -> Result<A, E> {
@@ -71,7 +81,7 @@ impl List<'_> {
         let (mut all, mut read) = (new(), 0);
         let (mut pages, mut is_second) = (self.pages, false);
         loop {
-            let page = match request(&params).await {
+            let page = match request(params.clone()).await {
                 Err(Error::Api(status))
                     if status.code == 410 && params.continue_token.is_some() && !is_second =>
                 {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Error};
@@ -18,11 +19,11 @@ use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind
 /// The most pods without an address whose warnings are read.
 const WARNED: usize = 3;
 
-/// The maximum number of nodes to read one by one; for more, the reader lists all.
-pub(crate) const SINGLE_NODES: usize = 100;
+/// The most objects to read one by one; for more, the reader lists all.
+const SINGLE: usize = 100;
 
 /// The number of concurrent requests.
-pub(crate) const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 4;
 
 /// The objects of one Service or pod.
 #[derive(Default)]
@@ -86,8 +87,8 @@ impl Reader {
         Self { client, progress: Box::new(()), looks_elsewhere: true }
     }
 
-    /// Names no object of another namespace: for a reader whose client may read more than the person
-    /// who gets the explanation.
+    /// Names no object of another namespace: for a reader whose client may read more than the
+    /// person who gets the explanation.
     #[must_use]
     pub fn within_namespace(mut self) -> Self {
         self.looks_elsewhere = false;
@@ -222,6 +223,27 @@ impl Reader {
     ) -> Result<(), Failed> {
         let add = |all: &mut Objects, object| Ok(all.add(object)?);
         objects.extend(self.list(kind, namespace, params, add).await?);
+        Ok(())
+    }
+
+    /// Reads objects by their names into `objects`, or all of the namespace if there are many
+    /// names.
+    pub(crate) async fn add_named(
+        &self,
+        objects: &mut Objects,
+        kind: Resource,
+        namespace: &str,
+        names: Vec<&str>,
+    ) -> Result<(), Failed> {
+        if names.len() > SINGLE {
+            return self.add(objects, kind, Some(namespace), ListParams::default()).await;
+        }
+        let gets = names.iter().map(|name| self.get(kind, namespace, name).boxed()).collect();
+        for read in at_once(gets).await {
+            if let Some(object) = read? {
+                objects.add(object).map_err(|error| Failed::Object(error.into()))?;
+            }
+        }
         Ok(())
     }
 
@@ -370,21 +392,11 @@ impl Reader {
         names: BTreeSet<String>,
         all: bool,
     ) -> Result<(), ReadError> {
-        let read = if all || names.len() > SINGLE_NODES {
+        let read = if all {
             self.add(&mut reading.objects, Resource::NODES, None, ListParams::default()).await
         } else {
-            let gets = names.iter().map(|name| self.get(Resource::NODES, "", name));
-            let nodes: Result<Vec<_>, Error> =
-                stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
-            match nodes {
-                Ok(nodes) => {
-                    let mut nodes = nodes.into_iter().flatten();
-                    nodes
-                        .try_for_each(|node| reading.objects.add(node))
-                        .map_err(|error| Failed::Object(error.into()))
-                }
-                Err(error) => Err(Failed::Request(error)),
-            }
+            let names = names.iter().map(String::as_str).collect();
+            self.add_named(&mut reading.objects, Resource::NODES, "", names).await
         };
         let Some(note) = forbidden(read, Resource::NODES, None)? else { return Ok(()) };
         reading.not_read(Resource::NODES, &note);
@@ -463,7 +475,8 @@ impl Reader {
         let others = selector
             .iter()
             .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
-        for labels in lacking.chain(others) {
+        let all: Vec<String> = lacking.chain(others).collect();
+        for labels in all {
             let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
@@ -488,6 +501,11 @@ impl Reader {
         }
         reading.metadata = Some(found);
     }
+}
+
+/// Waits for the answers of requests, a few at a time.
+pub(crate) async fn at_once<T>(requests: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    stream::iter(requests).buffered(AT_ONCE).collect().await
 }
 
 /// Returns false if no object can have such a name. A reference, such as that of an owner, may

@@ -28,14 +28,23 @@ impl fmt::Display for Resource {
 }
 
 impl Resource {
+    /// The Services.
     pub const SERVICES: Self = Self::v1("", "Service", "services");
+    /// The pods.
     pub const PODS: Self = Self::v1("", "Pod", "pods");
+    /// The nodes.
     pub const NODES: Self = Self::v1("", "Node", "nodes");
+    /// The EndpointSlices.
     pub const SLICES: Self = Self::v1("discovery.k8s.io", "EndpointSlice", "endpointslices");
+    /// The Endpoints.
     pub const ENDPOINTS: Self = Self::v1("", "Endpoints", "endpoints");
+    /// The events.
     pub const EVENTS: Self = Self::v1("", "Event", "events");
+    /// The Leases.
     pub const LEASES: Self = Self::v1("coordination.k8s.io", "Lease", "leases");
+    /// The namespaces.
     pub const NAMESPACES: Self = Self::v1("", "Namespace", "namespaces");
+    /// The EndpointSelectors of the add-on.
     pub const ENDPOINT_SELECTORS: Self = Self {
         group: SELECTOR_GROUP,
         version: "v1alpha1",
