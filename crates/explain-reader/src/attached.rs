@@ -136,7 +136,7 @@ impl Reader {
         let mut found = reading.metadata.take().unwrap_or_default();
         let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
         let api = self.api(Resource::PODS, Some(namespace));
-        let misses: Vec<_> = selector.misses().into_iter().collect();
+        let misses: Vec<_> = selector.misses().collect();
         for (_, miss) in misses {
             let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
             match api.list_metadata(&params).await {
