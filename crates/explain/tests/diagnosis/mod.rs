@@ -5,6 +5,7 @@
 
 mod followed;
 mod judged;
+mod page;
 mod shares;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,11 @@ use shares::{FLOOR, Shares};
 pub(crate) fn cases() -> BTreeMap<String, Fault> {
     let all = all_of("diagnosis").into_iter();
     all.map(|(file, case)| (file.trim_end_matches(".yaml").to_owned(), case)).collect()
+}
+
+/// Returns the answers to all cases, by name.
+fn judge_all(cases: &BTreeMap<String, Fault>) -> BTreeMap<&str, Judged> {
+    cases.iter().map(|(name, case)| (name.as_str(), judge(case))).collect()
 }
 
 /// Returns the names of the cases that are not right yet.
@@ -52,8 +58,7 @@ fn all_cases_but_the_open_ones_are_right() {
     let cases = cases();
     let unknown: Vec<_> = listed.iter().filter(|name| !cases.contains_key(*name)).collect();
     assert!(unknown.is_empty(), "`open` lists what is no case: {unknown:?}");
-    let judged: BTreeMap<&str, Judged> =
-        cases.iter().map(|(name, case)| (name.as_str(), judge(case))).collect();
+    let judged = judge_all(&cases);
     let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
     println!("{shares}");
     let mut failed = Vec::new();
