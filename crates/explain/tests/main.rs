@@ -5,6 +5,7 @@ mod alarms;
 mod causes;
 mod consumers;
 mod converted;
+mod diagnosis;
 mod doctor;
 mod evidence;
 mod explanations;

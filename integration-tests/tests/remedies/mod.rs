@@ -8,20 +8,19 @@
 mod fault_manifests;
 mod kubectl;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_endpoint_controllers::{ControllerName, Gates};
-use kube_endpoint_core_model::{EndpointSlice, IpFamily, ObjectKey};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, manifest};
-use kube_endpoint_explain::consumers::kube_proxy::{KubeProxy, Through};
 use kube_endpoint_explain::{
     Code, Explanation, Known, LintOptions, Objects, Options, Remedy, Severity, Step, explain, lint,
 };
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
 use serde_json::{Value, json};
 
-use fault_manifests::{Change, Fault, manifests};
+use fault_manifests::{Change, Fault, manifests, receivers};
 use kubectl::{path, send};
 
 const START: &str = "2026-01-01T00:10:00Z";
@@ -139,43 +138,8 @@ impl<'f> Scene<'f> {
         (found, codes)
     }
 
-    /// Returns the names of the pods, and the addresses of other endpoints, to which some client of
-    /// the Service is sent.
     fn receives(&self) -> BTreeSet<String> {
-        let objects = self.objects();
-        let key = ObjectKey::new("default", "web");
-        let Some(service) = objects.service(&key) else { return BTreeSet::new() };
-        let slices = || objects.slices_of(&key).iter().map(|slice| &**slice);
-        let mut nodes: Vec<(String, String)> = vec![(String::new(), String::new())];
-        nodes.extend(self.server.list("nodes").iter().map(|node| {
-            let meta = &node["metadata"];
-            let zone = meta["labels"]["topology.kubernetes.io/zone"].as_str().unwrap_or_default();
-            (meta["name"].as_str().unwrap().to_owned(), zone.to_owned())
-        }));
-        let mut addresses = BTreeSet::new();
-        for (node, zone) in &nodes {
-            let proxy = KubeProxy { node, zone, ..KubeProxy::default() };
-            for family in [IpFamily::IPv4, IpFamily::IPv6] {
-                let routes = proxy.routes(service, service.policies, slices(), family, Through::ClusterIp);
-                let backends = routes.ports.iter().flat_map(|port| &port.backends);
-                addresses.extend(backends.map(|backend| backend.ip().to_string()));
-            }
-        }
-        let of_dns = |slice: &&EndpointSlice| {
-            let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false));
-            ready.flat_map(|endpoint| &endpoint.addresses).map(ToString::to_string).collect::<Vec<_>>()
-        };
-        if service.is_headless() {
-            addresses.extend(slices().flat_map(|slice| of_dns(&slice)));
-        }
-        let names: BTreeMap<String, String> = slices()
-            .flat_map(|slice| &slice.endpoints)
-            .filter_map(|endpoint| {
-                let target = endpoint.target_ref.as_ref()?;
-                Some((endpoint.addresses.first()?.to_string(), target.name.to_string()))
-            })
-            .collect();
-        addresses.into_iter().map(|ip| names.get(&ip).cloned().unwrap_or(ip)).collect()
+        receivers(&self.objects(), &ObjectKey::new("default", "web"), &self.server.list("nodes"))
     }
 
     /// Returns the endpoints of the other Services, with what clients look at.

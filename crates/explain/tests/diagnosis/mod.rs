@@ -1,0 +1,79 @@
+//! Tests the small clusters of `integration-tests/diagnosis`: the answer is right in every part. A
+//! cluster has one fault, or none and only looks as if it had one. The file `open` beside them
+//! lists those about which the answer is not right yet.
+#![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
+
+mod followed;
+mod judged;
+mod page;
+mod shares;
+
+use std::collections::BTreeMap;
+
+use crate::fault_manifests::{Fault, all_of, folder};
+use judged::{Judged, judge};
+use shares::{FLOOR, Shares};
+
+/// Returns all cases, by name.
+pub(crate) fn cases() -> BTreeMap<String, Fault> {
+    let all = all_of("diagnosis").into_iter();
+    all.map(|(file, case)| (file.trim_end_matches(".yaml").to_owned(), case)).collect()
+}
+
+/// Returns the answers to all cases, by name.
+fn judge_all(cases: &BTreeMap<String, Fault>) -> BTreeMap<&str, Judged> {
+    cases.iter().map(|(name, case)| (name.as_str(), judge(case))).collect()
+}
+
+/// Returns the names of the cases that are not right yet.
+fn open() -> Vec<String> {
+    let text = std::fs::read_to_string(folder("diagnosis").join("open")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn is_kebab(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit())
+}
+
+#[test]
+fn each_case_says_what_is_right() {
+    for (name, case) in cases() {
+        assert!(is_kebab(&name), "{name}");
+        assert!(is_kebab(&case.kind), "{name}: kind {:?}", case.kind);
+        assert!(!case.source.is_empty(), "{name}: no source");
+        assert!(case.about.ends_with('.'), "{name}: {}", case.about);
+        assert_eq!(case.healthy, case.code.is_empty(), "{name}: a fault has a code");
+        assert!(case.healthy || !case.says.is_empty(), "{name}: the words of its cause are missing");
+        assert!(case.verdict.is_none(), "{name}: the first code is the verdict");
+        assert!(case.receives.is_empty() || !case.person.is_empty() || !case.healthy, "{name}");
+    }
+}
+
+/// A case that is wrong and not listed is a fault of the product. One that is right and listed
+/// should be struck off.
+#[test]
+fn all_cases_but_the_open_ones_are_right() {
+    let listed = open();
+    assert!(listed.is_sorted_by(|one, two| one < two), "`open` is sorted, and lists each name once");
+    let cases = cases();
+    let unknown: Vec<_> = listed.iter().filter(|name| !cases.contains_key(*name)).collect();
+    assert!(unknown.is_empty(), "`open` lists what is no case: {unknown:?}");
+    let judged = judge_all(&cases);
+    let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
+    println!("{shares}");
+    let mut failed = Vec::new();
+    for (name, judged) in &judged {
+        let is_open = listed.iter().any(|listed| listed == name);
+        match (judged.wrong.as_slice(), is_open) {
+            ([], true) => failed.push(format!("{name} is right: strike it off `open`")),
+            ([], false) => {}
+            (wrong, is_open) => {
+                let told =
+                    format!("=== {name}: {}\n{}\n{}", cases[*name].about, wrong.join("\n"), judged.text);
+                if is_open { println!("{told}") } else { failed.push(told) }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    FLOOR.check(&shares);
+}

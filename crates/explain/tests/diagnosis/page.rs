@@ -1,0 +1,78 @@
+//! Tests that `docs/diagnosis.md` is current. Its introduction is written by hand, and the sections
+//! are generated from the cases: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use super::judged::Judged;
+use super::shares::{Shares, percent};
+use super::{cases, judge_all};
+use crate::fault_manifests::Fault;
+use crate::faults::code;
+
+/// Returns the counted answers.
+fn summary(shares: &Shares) -> String {
+    let share = |all, right| format!("{right} of {all} ({} %)", percent((all, right)));
+    let (all, right) = shares.right();
+    let rows = [
+        ("Right in every part", share(all, right), "95 %"),
+        ("Right first code", share(shares.faults, shares.first_codes), "98 %"),
+        ("Faults that are called OK", format!("{} of {}", shares.false_ok, shares.faults), "none"),
+        ("Healthy clusters with an alarm", format!("{} of {}", shares.false_alarms, shares.healthy), "none"),
+    ];
+    let mut text = "| | Today | Aim |\n|---|---|---|\n".to_owned();
+    for (name, today, aim) in rows {
+        writeln!(text, "| {name} | {today} | {aim} |").unwrap();
+    }
+    text
+}
+
+/// Returns the row of a case.
+fn row(name: &str, case: &Fault, judged: &Judged) -> String {
+    let first = match case.healthy {
+        true => "healthy".to_owned(),
+        false => {
+            let (id, rest) = (&case.code, code(&case.code).name());
+            format!("[{id}](verdicts.md#{}-{rest})", id.to_lowercase())
+        }
+    };
+    let today = if judged.wrong.is_empty() { "right" } else { "open" };
+    format!("| `{name}` | {} | {} | {first} | {today} |\n", case.about, case.source)
+}
+
+/// Returns the sections of all kinds.
+fn expected(head: &str) -> String {
+    let cases = cases();
+    let judged = judge_all(&cases);
+    let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
+    let mut kinds: BTreeMap<&str, Vec<(&str, &Fault)>> = BTreeMap::new();
+    for (name, case) in &cases {
+        kinds.entry(&case.kind).or_default().push((name, case));
+    }
+    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares));
+    for (kind, cases) in kinds {
+        let (all, right) = shares.kinds[kind];
+        writeln!(text, "\n## Kind: {kind}\n\n{right} of {all} are right.\n").unwrap();
+        text.push_str("| Case | State | Source | First code | Today |\n|---|---|---|---|---|\n");
+        text.extend(cases.into_iter().map(|(name, case)| row(name, case, &judged[name])));
+    }
+    text
+}
+
+#[test]
+fn the_page_about_diagnosis_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnosis.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, _) = page.split_once("\n## Summary").unwrap();
+    let expected = expected(head);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    let at = page.lines().zip(expected.lines()).find(|(found, wanted)| found != wanted);
+    assert!(
+        page == expected,
+        "docs/diagnosis.md differs: {at:?}; UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis"
+    );
+}
