@@ -31,8 +31,8 @@
 //!   or of a report about all Services, and note the kinds that the user may not read.
 //! - [`Reader::explain_service`] reads and explains, and reads once more if a write may be under
 //!   way.
-//! - [`Reader::explain_referrer`] explains an Ingress, a route, an APIService or a webhook configuration:
-//!   each Service to which it sends clients.
+//! - [`Reader::explain_referrer`] explains an Ingress, a route, an APIService or a webhook
+//!   configuration: each Service to which it sends clients.
 //! - [`Resource`] and [`List`] read lists page by page.
 //!
 //! No request changes the cluster, except [`Reader::delete`].

@@ -6,8 +6,8 @@ use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A NetworkPolicy for incoming connections. Pods that some policy selects accept only what a policy
-/// admits.
+/// A NetworkPolicy for incoming connections. Pods that some policy selects accept only what a
+/// policy admits.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) name: Text,
