@@ -65,11 +65,11 @@ fn bystanders(node: Option<&str>) -> Vec<Value> {
     all
 }
 
-/// Returns the manifests whose kinds the embedded server has. Those about Ingresses, routes and
-/// NetworkPolicies are played without a server, with the other small clusters
+/// Returns the manifests whose kinds the embedded server has. Those about workloads, Ingresses, routes
+/// and NetworkPolicies are played without a server, with the other small clusters
 /// (`crates/explain/tests/diagnosis`).
 fn served() -> impl Iterator<Item = (String, Fault)> {
-    const OTHERS: [&str; 3] = ["Ingress", "HTTPRoute", "NetworkPolicy"];
+    const OTHERS: [&str; 4] = ["Deployment", "Ingress", "HTTPRoute", "NetworkPolicy"];
     let is_served = |object: &Value| !OTHERS.contains(&object["kind"].as_str().unwrap_or_default());
     manifests().into_iter().filter(move |(_, fault)| fault.objects.iter().all(is_served))
 }

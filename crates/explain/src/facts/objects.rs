@@ -23,6 +23,7 @@ use crate::facts::policy::Policy;
 use crate::facts::raw::RawFields;
 use crate::facts::references::{self, Grant, Reference, Referrer};
 use crate::facts::signs::{Signs, by_controller};
+use crate::facts::workload::Workload;
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +89,8 @@ pub struct Objects {
     pub(crate) grants: Vec<Grant>,
     /// The NetworkPolicies of each namespace that limit who reaches pods.
     pub(crate) policies: BTreeMap<Text, Vec<Policy>>,
+    /// Workloads that no other workload owns, by kind and key.
+    workloads: BTreeMap<(Text, ObjectKey), Arc<Workload>>,
     /// The fields that views lack.
     pub(crate) raw: RawFields,
     /// The kinds that no explanation reads.
@@ -201,6 +204,11 @@ impl Objects {
                     self.policies.entry(namespace.into()).or_default().push(policy);
                 }
             }
+            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+                if let Some(workload) = Workload::read(&kind, &object) {
+                    self.workloads.insert((kind.into(), workload.key.clone()), Arc::new(workload));
+                }
+            }
             _ => match references::referrer(&kind, &object) {
                 Some(referrer) => self.add_referrer(referrer, &object),
                 None => {
@@ -240,6 +248,7 @@ impl Objects {
             referrers,
             grants,
             policies,
+            workloads,
             raw,
             skipped,
             by_label,
@@ -291,6 +300,7 @@ impl Objects {
         for (namespace, policies) in policies {
             self.policies.entry(namespace).or_default().extend(policies);
         }
+        self.workloads.extend(workloads);
         self.raw.extend(raw);
         self.skipped.extend(skipped);
     }
@@ -304,6 +314,12 @@ impl Objects {
         for reference in references::references(&referrer, object) {
             self.references.entry(reference.service.clone()).or_default().insert(reference);
         }
+    }
+
+    /// Returns the workloads of a namespace.
+    pub(crate) fn workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
+        let of_namespace = self.workloads.values().filter(move |it| it.key.namespace == *namespace);
+        of_namespace.map(|workload| &**workload)
     }
 
     /// Returns the places in other objects that name a Service.
