@@ -299,8 +299,40 @@ async fn the_plugin_shows_the_page_of_a_manager_with_the_rights_of_its_user() {
             assert_eq!(reason["code"], code, "{explained:#}");
             assert!(reason["message"].as_str().unwrap().contains(sentence), "{explained:#}");
         }
+        the_plugin_serves_the_page_itself(sibling, &managers);
         let (code, refused) = browser.json("/api/services/secret/web");
         assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")));
     };
     tokio::task::spawn_blocking(test).await.unwrap();
+}
+
+/// Opens the page of a plugin that finds no manager: the overview is that of lint, and the
+/// explanation that of `explain`.
+fn the_plugin_serves_the_page_itself(sibling: &Path, kubeconfig: &Path) {
+    let mut command = Command::new(plugin(sibling));
+    let (_plugin, url) = start(command.args(["ui", "--kubeconfig"]).arg(kubeconfig), "Open ");
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    assert_eq!(path, "ui/?cluster=c");
+    let browser = Browser { host: host.to_owned(), pages: String::new(), cookie: String::new() };
+    assert!(browser.get("/").contains("<!doctype html>"));
+    let deadline = Instant::now() + TIMEOUT;
+    let status = loop {
+        let (code, status) = browser.json("/api/status");
+        assert_eq!(code, 200, "{status}");
+        if !status["problems"].is_null() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "{status:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert_eq!((&status["history"], &status["controllers"]), (&Value::Null, &json!([])), "{status:#}");
+    let problems = status["problems"]["items"].as_array().unwrap();
+    assert!(problems.iter().any(|it| it["name"] == "frontend-typo" && it["code"] == "EP012"), "{status:#}");
+    let (_, found) = browser.json("/api/services?filter=secret");
+    assert_eq!(found["services"], json!([{"name": "web", "namespace": "secret"}]));
+    let (code, explained) = browser.json("/api/services/shop/frontend-typo");
+    assert_eq!((code, &explained["explanation"]["verdict"]["code"]), (200, &json!("EP012")));
+    let (code, missing) = browser.json("/api/services/shop/frontent");
+    assert_eq!(code, 404);
+    assert!(missing["message"].as_str().unwrap().contains("a similar name in shop is frontend"), "{missing}");
 }

@@ -24,7 +24,7 @@ use kube_endpoint_explain::leftovers::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::reader::{Kind, Reader};
+use kube_endpoint_explain_reader::{Reader, Resource};
 
 /// Finds the leftovers of a namespace, or of all namespaces, among the objects whose labels a
 /// selector matches. Deletes them if `delete` is true.
@@ -76,10 +76,10 @@ fn is_selected(selector: Option<&LabelSelector>, metadata: &Value) -> bool {
     })
 }
 
-fn kind_of(kind: OutputKind) -> Kind {
+fn kind_of(kind: OutputKind) -> Resource {
     match kind {
-        OutputKind::EndpointSlice => Kind::EndpointSlice,
-        OutputKind::Endpoints => Kind::Endpoints,
+        OutputKind::EndpointSlice => Resource::SLICES,
+        OutputKind::Endpoints => Resource::ENDPOINTS,
     }
 }
 
@@ -97,16 +97,16 @@ async fn candidates(
     // Services come last, so that a slice whose Service is younger than the list of slices is no
     // leftover.
     let mut endpoints_known = true;
-    for kind in [Kind::EndpointSlice, Kind::Endpoints] {
+    for kind in [Resource::SLICES, Resource::ENDPOINTS] {
         let (output, params) = match kind {
-            Kind::EndpointSlice => (OutputKind::EndpointSlice, ListParams::default().labels(&managers)),
+            Resource::SLICES => (OutputKind::EndpointSlice, ListParams::default().labels(&managers)),
             _ => (OutputKind::Endpoints, ListParams::default()),
         };
         let add = |(managed, uids): &mut (Vec<Managed>, Vec<(Reference, String)>), metadata: Value| {
             if is_selected(selector, &metadata) {
                 managed.extend(Managed::read(output, &metadata)?);
             }
-            if kind == Kind::Endpoints {
+            if kind == Resource::ENDPOINTS {
                 let (key, uid) = identity(&metadata);
                 uids.push((Reference { is_service: false, key }, uid));
             }
@@ -118,7 +118,7 @@ async fn candidates(
                 uids.extend(of_kind);
             }
             Err(note) => {
-                endpoints_known &= kind != Kind::Endpoints;
+                endpoints_known &= kind != Resource::ENDPOINTS;
                 not_read.push(format!("{note} They are not cleaned up."));
             }
         }
@@ -133,7 +133,7 @@ async fn candidates(
         services.push((Reference { is_service: true, key }, uid));
         Ok(())
     };
-    let read = reader.list_objects(Kind::Service, namespace, ListParams::default(), add).await?;
+    let read = reader.list_objects(Resource::SERVICES, namespace, ListParams::default(), add).await?;
     let (services, without_selector) =
         read.map_err(|note| anyhow!("without Services nothing can be said. {note}"))?;
     uids.extend(services);
@@ -166,7 +166,7 @@ fn identity(metadata: &Value) -> (ObjectKey, String) {
 async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
     let mut found: HashMap<Reference, Presence> = HashMap::new();
     for reference in object.references() {
-        let kind = if reference.is_service { Kind::Service } else { Kind::Endpoints };
+        let kind = if reference.is_service { Resource::SERVICES } else { Resource::ENDPOINTS };
         let presence = match reader.uid(kind, &reference.key).await {
             Ok(Some(uid)) => Presence::Present(uid.into()),
             Ok(None) => Presence::Absent,
@@ -195,23 +195,23 @@ async fn confirm(reader: &Reader, object: &Managed) -> Judgement {
 /// Reads what controllers left for a Service. Returns `None` if it has a selector, or does not
 /// exist any more.
 async fn remains(reader: &Reader, key: &ObjectKey) -> anyhow::Result<Option<Remains>> {
-    let get = async |kind: Kind| {
+    let get = async |kind: Resource| {
         let read = reader.get(kind, &key.namespace, &key.name).await;
         read.map_err(|error| anyhow!("{kind} {key}: {}", why_request_failed(&error)))
     };
-    let Some(service) = get(Kind::Service).await? else { return Ok(None) };
+    let Some(service) = get(Resource::SERVICES).await? else { return Ok(None) };
     let service = Service::deserialize(&service)?;
     if service.selector.is_some() || service.is_of_the_api_server() {
         return Ok(None);
     }
-    let endpoints = get(Kind::Endpoints).await?;
+    let endpoints = get(Resource::ENDPOINTS).await?;
     let endpoints = endpoints.as_ref().map(Endpoints::deserialize).transpose()?;
     let of_service = ListParams::default().labels(&format!("{LABEL_SERVICE_NAME}={}", key.name));
     let add = |slices: &mut Vec<Arc<EndpointSlice>>, slice: Value| {
         slices.push(Arc::new(EndpointSlice::deserialize(slice)?));
         Ok(())
     };
-    let listed = reader.list_objects(Kind::EndpointSlice, Some(&*key.namespace), of_service, add).await?;
+    let listed = reader.list_objects(Resource::SLICES, Some(&*key.namespace), of_service, add).await?;
     let slices = listed.map_err(|note| anyhow!(note))?;
     Ok(Some(Remains::of(&service, endpoints.as_ref(), &slices)))
 }

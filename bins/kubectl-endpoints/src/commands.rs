@@ -1,7 +1,6 @@
 //! The commands. Each returns the exit code.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
@@ -10,20 +9,21 @@ use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
-    Code, Diff, Explanation, FailOn, LintOptions, LintReport, Options, diff, explain, explain_pod, lint,
-    render,
+    Code, Diff, FailOn, LintOptions, LintReport, Options, diff, explain_pod, lint, render,
 };
+
+use kube_endpoint_api_client::ApiClient;
+use kube_endpoint_explain_reader::{BETWEEN_READINGS, Explained, Reader, Reading, may_tell_more};
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
-use crate::reader::{Reader, Reading, may_tell_more};
+
+use crate::progress::ProgressLine;
 use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
 
-/// How often a diff reads a cluster, and how long it waits in between: controllers finish writes
-/// under way in that time.
+/// How often a diff reads a cluster.
 const READINGS: usize = 3;
-const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
 /// Runs a command.
 ///
@@ -64,7 +64,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
             None => Box::pin(retire::run(global, output, args)).await,
         },
-        Command::Ui(args) => ui::run(global, args).await,
+        Command::Ui(args) => ui::run(global, &options, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
     }
@@ -90,6 +90,11 @@ fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &
     Ok((kind, name))
 }
 
+/// Returns a reader that shows its progress.
+pub(crate) fn reader(client: &ApiClient) -> Reader {
+    Reader::new(client.kube().clone()).with_progress(ProgressLine::on_stderr())
+}
+
 async fn run_explain(
     global: &Global,
     output: Output,
@@ -97,7 +102,7 @@ async fn run_explain(
     (kind, name): (Kind, &str),
 ) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let key = ObjectKey::new(namespace, name);
     if kind == Kind::Pod {
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
@@ -110,46 +115,12 @@ async fn run_explain(
         output.print_as("PodExplanation", &says, |layout| says.text(layout, now))?;
         Ok(says.exit_code())
     } else {
-        let mut notes = Vec::new();
-        let mut read = async || explain_service(&reader, &key, &options, &mut notes).await;
-        let (mut explanation, mut now) = read().await?;
-        if explanation.codes().into_iter().any(Code::may_be_under_way) {
-            // The lists of a changing cluster do not show the same moment. Controllers finish
-            // writes under way by the second reading.
-            tokio::time::sleep(BETWEEN_READINGS).await;
-            (explanation, now) = read().await?;
-        }
-        notes.sort();
-        notes.dedup();
-        notes.iter().for_each(|note| print_note(note));
-        let explanation = explanation.with_not_read(notes);
+        let Explained { explanation, at: now, .. } =
+            reader.explain_service(&key, &options, &current_time).await?;
+        explanation.not_read.iter().for_each(|note| print_note(note));
         output.print_as("ServiceExplanation", &explanation, |layout| explanation.text(layout, now))?;
         Ok(explanation.exit_code())
     }
-}
-
-/// Reads and explains a Service. Returns the time of the reading, too.
-pub(crate) async fn explain_service(
-    reader: &Reader,
-    key: &ObjectKey,
-    options: &Options,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<(Explanation, Timestamp)> {
-    let Reading { mut objects, metadata, notes: new, known } = reader.service(key).await?;
-    notes.extend(new);
-    let options = options.clone().with_known(known);
-    let topology = objects.topology(options.slices.topology_node_tolerance);
-    let now = current_time();
-    let explain = |objects: &_| {
-        let explanation = explain(objects, key, &topology, now, metadata.as_deref(), &options);
-        explanation.ok_or_else(|| anyhow!("there is no Service {key}"))
-    };
-    let mut explanation = explain(&objects)?;
-    if explanation.codes().into_iter().any(may_tell_more) {
-        reader.signs(&mut objects, key).await;
-        explanation = explain(&objects)?;
-    }
-    Ok((explanation, now))
 }
 
 fn run_render(global: &Global, output: Output, options: &Options, files: &[PathBuf]) -> anyhow::Result<u8> {
@@ -171,7 +142,7 @@ fn run_render(global: &Global, output: Output, options: &Options, files: &[PathB
 
 async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let namespace = scope.namespace(&namespace);
     let mut readings: Vec<Diff> = Vec::new();
     // If nothing would change, there is nothing to wait for.
@@ -202,7 +173,7 @@ async fn run_lint(
     fail_on: FailOn,
 ) -> anyhow::Result<u8> {
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let namespace = scope.namespace(&namespace);
     let read = async |tells_more: bool| -> anyhow::Result<(LintReport, Timestamp)> {
         let Reading { mut objects, notes, known, .. } = reader.all(namespace).await?;
@@ -238,7 +209,7 @@ async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyho
         bail!("doctor reads the whole cluster; leave out --namespace {namespace}");
     }
     let Connection { client, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let facts = Box::pin(doctor::facts(client.kube(), &reader, options)).await?;
     let now = current_time();
     let report = examine(&facts, now);
@@ -250,7 +221,7 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
     // The command deletes nothing if it could not print the report.
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let namespace = scope.namespace(&namespace);
     let found = cleanup::run(&reader, namespace, scope.selector.as_ref(), delete).await?;
     found.not_read.iter().for_each(|note| print_note(note));

@@ -20,7 +20,7 @@ use crate::args::{CommandLine, Kind as Subject, Shell};
 use crate::config_flags::ConfigFlags;
 use crate::connect::connect;
 use crate::output::print;
-use crate::reader::{Kind, Reader};
+use kube_endpoint_explain_reader::{Reader, Resource};
 
 /// The word that kubectl's script puts before the words to complete.
 pub(crate) const REQUEST: &str = "__complete";
@@ -278,9 +278,9 @@ fn names_of_kind(kind: Subject) -> Names {
 /// Reads the names.
 async fn names_of(names: Names, flags: &ConfigFlags) -> anyhow::Result<Vec<String>> {
     let kind = match names {
-        Names::Namespaces => Kind::Namespace,
-        Names::Pods => Kind::Pod,
-        Names::Services => Kind::Service,
+        Names::Namespaces => Resource::NAMESPACES,
+        Names::Pods => Resource::PODS,
+        Names::Services => Resource::SERVICES,
         Names::Contexts => {
             return Ok(flags.kubeconfig()?.contexts.into_iter().map(|context| context.name).collect());
         }
@@ -292,8 +292,8 @@ async fn names_of(names: Names, flags: &ConfigFlags) -> anyhow::Result<Vec<Strin
         }
     };
     let connection = connect(flags).await?;
-    let namespace = Some(&*connection.namespace).filter(|_| kind != Kind::Namespace);
-    let reader = Reader::quiet(connection.client.kube().clone());
+    let namespace = Some(&*connection.namespace).filter(|_| kind != Resource::NAMESPACES);
+    let reader = Reader::new(connection.client.kube().clone());
     let add = |names: &mut Vec<String>, metadata: Value| {
         names.extend(metadata["name"].as_str().map(str::to_owned));
         Ok(())

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::args::CommandLine;
     use crate::doctor;
-    use crate::reader::Reader;
+    use kube_endpoint_explain_reader::Reader;
 
     #[tokio::test]
     async fn a_server_that_accepts_and_never_answers_is_an_error_that_names_it() {
@@ -107,7 +107,7 @@ mod tests {
         let words = words.into_iter().chain(kubeconfig.path().to_str());
         let global = CommandLine::try_parse_from(words).unwrap().global;
         let Connection { client, .. } = connect(&global.config).await.unwrap();
-        let reader = Reader::quiet(client.kube().clone());
+        let reader = Reader::new(client.kube().clone());
         let options = Options::default();
         let asked = doctor::facts(client.kube(), &reader, &options);
         let error = Box::pin(asked).await.unwrap_err().to_string();

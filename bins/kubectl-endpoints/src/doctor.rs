@@ -24,12 +24,8 @@ use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
 
 use crate::commands::current_time;
-use crate::pages::PAGE;
-use crate::reader::{Reader, Reading};
-use crate::source::{
-    ENDPOINTS, EVENTS, LEASES, MUTATING, PODS, SERVICES, SLICES, SYSTEM, Source, VALIDATING, instances,
-    managers, version,
-};
+use crate::source::{MUTATING, SYSTEM, VALIDATING, instances, managers, version};
+use kube_endpoint_explain_reader::{PAGE, Reader, Reading, Resource};
 
 /// The most pages of metadata of a kind.
 const PAGES: u32 = 4;
@@ -64,15 +60,15 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         conflicts,
         changes,
     ) = tokio::join!(
-        outputs(client, OutputKind::EndpointSlice, SLICES),
-        outputs(client, OutputKind::Endpoints, ENDPOINTS),
+        outputs(client, OutputKind::EndpointSlice, Resource::SLICES),
+        outputs(client, OutputKind::Endpoints, Resource::ENDPOINTS),
         leases(client, Some(SYSTEM), ListParams::default()),
         leases_elsewhere(client, managers.as_deref().unwrap_or_default()),
         upstream(client),
         manager_reviews(client, managers.as_deref().unwrap_or_default()),
         reviews(client, FOR_PLUGIN, None),
         webhooks(client),
-        EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
+        Resource::EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
         changes(client, reader, options),
     );
     Ok(Facts {
@@ -97,7 +93,7 @@ fn named(name: &str) -> ListParams {
 }
 
 async fn leases(client: &Client, namespace: Option<&str>, params: ListParams) -> Read<Vec<Lease>> {
-    let leases = LEASES.page(client, namespace, params).await?;
+    let leases = Resource::LEASES.page(client, namespace, params).await?;
     Ok(leases.iter().map(Lease::read).collect())
 }
 
@@ -137,7 +133,7 @@ async fn manager_reviews(client: &Client, managers: &[Instance]) -> Option<Read<
 }
 
 /// Reads the metadata of slices or Endpoints.
-async fn outputs(client: &Client, kind: OutputKind, source: Source) -> Read<Outputs> {
+async fn outputs(client: &Client, kind: OutputKind, source: Resource) -> Read<Outputs> {
     let read = source.metadata(
         client,
         None,
@@ -216,8 +212,8 @@ async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {
 /// Counts the writes that the controllers would make: for all Services, or for some of a large
 /// cluster.
 async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Counts> {
-    let services = SERVICES.first(client, PAGE).await?;
-    let pods = PODS.first(client, 1).await;
+    let services = Resource::SERVICES.first(client, PAGE).await?;
+    let pods = Resource::PODS.first(client, 1).await;
     let all_pods = pods.map_or(0, |pods| pods.items.len() as u64 + pods.left);
     let all_services = services.items.len() as u64 + services.left;
     let failed = |error: anyhow::Error| Unread::Failed(format!("{error:#}"));

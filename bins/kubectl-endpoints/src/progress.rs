@@ -1,19 +1,15 @@
 //! A progress bar on a terminal, while the program reads a list of several pages.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kube_endpoint_explain_reader::Progress;
 
 /// Shows how much of a list the program has read. A list of one page shows nothing.
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     /// Returns a progress on standard error, if that is a terminal.
     pub(crate) fn on_stderr() -> Self {
         Self::on(ProgressDrawTarget::stderr())
-    }
-
-    /// Returns a progress that shows nothing.
-    pub(crate) fn hidden() -> Self {
-        Self::on(ProgressDrawTarget::hidden())
     }
 
     fn on(target: ProgressDrawTarget) -> Self {
@@ -25,10 +21,10 @@ impl Progress {
         bar.set_draw_target(target);
         Self(bar)
     }
+}
 
-    /// Notes a page, after which another one follows. `read` is the number of objects so far;
-    /// `remaining` is the server's estimate of the rest.
-    pub(crate) fn page(&self, plural: &str, read: usize, remaining: Option<i64>) {
+impl Progress for ProgressLine {
+    fn page(&self, plural: &str, read: usize, remaining: Option<i64>) {
         let remaining = remaining.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         if self.0.is_finished() {
             self.0.reset();
@@ -40,13 +36,12 @@ impl Progress {
         self.0.tick();
     }
 
-    /// Notes the end of the list.
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.0.finish_and_clear();
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         // After an error, the message must not share a line with the bar.
         self.0.finish_and_clear();
@@ -62,7 +57,7 @@ mod tests {
     fn each_page_moves_the_bar_and_the_end_removes_it() {
         let term = InMemoryTerm::new(4, 80);
         assert_eq!(term.width(), 80);
-        let progress = Progress::on(ProgressDrawTarget::term_like(Box::new(term.clone())));
+        let progress = ProgressLine::on(ProgressDrawTarget::term_like(Box::new(term.clone())));
         progress.page("pods", 500, Some(1500));
         assert_eq!(term.contents(), "Reading pods  ======>                   500 of 2000");
         progress.page("pods", 1500, Some(500));

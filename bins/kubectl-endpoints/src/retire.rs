@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::args::{Global, Retire};
 use crate::connect::{Connection, connect};
 use crate::output::Output;
-use crate::reader::Reader;
-use crate::source::{LEASES, SERVICES, SYSTEM, managers, version};
+use crate::source::{SYSTEM, managers, version};
+use kube_endpoint_explain_reader::{Reader, Resource};
 
 /// Reads the files and the cluster, and prints the report.
 ///
@@ -46,7 +46,7 @@ pub(crate) async fn run(global: &Global, output: Output, args: &Retire) -> anyho
     let (metrics, api_servers, services, managers) =
         tokio::join!(metrics, count_api_servers(kube), services(kube, namespace), managers(kube));
     if let Some(namespace) = namespace.filter(|_| services.as_ref().is_ok_and(BTreeSet::is_empty)) {
-        Reader::quiet(kube.clone()).check_namespace(namespace).await?;
+        Reader::new(kube.clone()).check_namespace(namespace).await?;
     }
     let namespace = namespace.map(Into::into);
     let facts = Facts { namespace, server, api_servers, metrics, audit_log, services, managers };
@@ -57,7 +57,7 @@ pub(crate) async fn run(global: &Global, output: Output, args: &Retire) -> anyho
 
 /// Reads the names of the Services of a namespace, or of all.
 async fn services(client: &Client, namespace: Option<&str>) -> Read<BTreeSet<ObjectKey>> {
-    let read = SERVICES.metadata(client, namespace, None, BTreeSet::new, |all, page| {
+    let read = Resource::SERVICES.metadata(client, namespace, None, BTreeSet::new, |all, page| {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let key = |metadata: &serde_json::Value| {
             ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]))
@@ -83,6 +83,6 @@ async fn metrics_of_server(client: &Client) -> Read<Vec<Metrics>> {
 /// Counts the API servers by the Leases that they hold.
 async fn count_api_servers(client: &Client) -> Read<usize> {
     let of_servers = ListParams::default().labels("apiserver.kubernetes.io/identity=kube-apiserver");
-    let leases = LEASES.page(client, Some(SYSTEM), of_servers).await?;
+    let leases = Resource::LEASES.page(client, Some(SYSTEM), of_servers).await?;
     api_servers(&leases).ok_or_else(|| Unread::Failed("no Lease tells".to_owned()))
 }

@@ -110,7 +110,6 @@ mod tests {
         };
         check(&old, |_| {}, false, false);
         check(&old, |pod| pod.resource_version.0 = 9, false, false);
-        check(&old, |pod| pod.details = Some(Box::default()), false, false);
         check(&old, |pod| pod.labels = [("a", "b")].into_iter().collect(), false, true);
         check(&old, |pod| pod.hostname = Some("h".into()), false, true);
         check(&old, |pod| pod.subdomain = Some("h".into()), false, true);

@@ -21,8 +21,8 @@
 //! ```
 //!
 //! A view holds the fields of an object that endpoint controllers read, and those by which an
-//! explanation tells who receives traffic; a store adds [`PodDetails`] on request. It deserialises
-//! from the API's JSON and skips all other fields while parsing; `null` and absent lists are empty.
+//! explanation tells who receives traffic. It deserialises from the API's JSON and skips all other
+//! fields while parsing; `null` and absent lists are empty.
 //! The rules are plain functions over views. The feature `k8s-openapi` adds conversions from and to
 //! that crate's types.
 //!
@@ -50,7 +50,6 @@ pub mod meta;
 pub mod node;
 mod partial;
 pub mod pod;
-pub mod pod_details;
 pub mod port;
 pub mod protobuf;
 pub mod publish;
@@ -85,7 +84,6 @@ pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceV
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;
 pub use pod::Pod;
-pub use pod_details::PodDetails;
 pub use readiness::{Pick, Readiness, ReadyPods};
 pub use service::Service;
 pub use slice::{AddressType, Endpoint, EndpointPort, EndpointSlice};

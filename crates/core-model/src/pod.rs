@@ -8,8 +8,7 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::service::Service;
 use crate::{
-    Intern, Interner, IpFamily, ObjectKey, PodDetails, ResourceVersion, StringMap, Text, Timestamp, address,
-    text, time,
+    Intern, Interner, IpFamily, ObjectKey, ResourceVersion, StringMap, Text, Timestamp, address, text, time,
 };
 
 /// The fields of a pod that endpoint controllers read.
@@ -43,9 +42,6 @@ pub struct Pod {
     pub owner: PodOwner,
     /// The fields that few pods have, or `None` if this pod has none of them.
     pub rare: Option<Box<RareFields>>,
-    /// The reasons why it is not ready. They are never read with the view: who explains pods reads
-    /// them from the same object, and adds them here. See [`Pod::needs_details`].
-    pub details: Option<Box<PodDetails>>,
 }
 
 /// The fields that few pods have. A pod without them pays one pointer for all.
@@ -160,9 +156,9 @@ pub struct ReadyCondition {
 }
 
 impl Pod {
-    /// Returns true if two views are equal apart from their versions and details, so that no
+    /// Returns true if two views are equal apart from their versions and owners, so that no
     /// controller can tell them apart.
-    pub fn same_but_version(&self, other: &Self) -> bool {
+    pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
         let Self {
             key,
@@ -182,7 +178,6 @@ impl Pod {
             ready,
             owner: _,
             rare,
-            details: _,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
             && *deletion_timestamp == other.deletion_timestamp
@@ -222,12 +217,6 @@ impl Pod {
     /// is not terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
-    }
-
-    /// Returns true if an explanation of the pod needs its details: it receives no traffic, and has
-    /// not simply ended.
-    pub fn needs_details(&self) -> bool {
-        (!self.is_ready() || self.is_terminating()) && self.phase != PodPhase::Succeeded
     }
 
     /// Returns true if the pod is being deleted.
@@ -465,7 +454,6 @@ impl From<RawPod> for Pod {
                 .map(|owner| PodOwner::of_kind(&owner.kind))
                 .unwrap_or_default(),
             rare: RareFields { invalid_pod_ip, conditions: prefixed_conditions(status.conditions) }.boxed(),
-            details: None,
         }
     }
 }
@@ -570,7 +558,7 @@ mod tests {
     }
 
     /// A store holds a view in an [`Arc`](std::sync::Arc), which adds two counters. Allocators
-    /// round the sum up to 224 bytes, so the pointer to the details costs a ready pod nothing.
+    /// round the sum up to 224 bytes.
     #[test]
     fn a_view_fits_into_224_bytes() {
         assert!(size_of::<Pod>() + 2 * size_of::<usize>() + size_of::<usize>() <= 224);
@@ -591,22 +579,5 @@ mod tests {
         );
         check(json!([{"kind": "ReplicaSet", "controller": true}]), PodOwner::Other);
         check(json!([{"kind": "Node", "controller": true}]), PodOwner::Node);
-    }
-
-    #[test]
-    fn only_a_pod_without_traffic_that_has_not_simply_ended_needs_details() {
-        let check = |ready: &str, phase: &str, deleted: Option<&str>, want: bool| {
-            let pod = pod(json!({"metadata": {"name": "p", "deletionTimestamp": deleted},
-                "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}}));
-            assert_eq!(pod.needs_details(), want, "{ready} {phase} {deleted:?}");
-        };
-        let deleted = Some("2026-01-01T00:00:00Z");
-        check("True", "Running", None, false);
-        check("True", "Running", deleted, true);
-        check("False", "Running", None, true);
-        check("False", "Pending", None, true);
-        check("False", "Failed", None, true);
-        check("False", "Succeeded", None, false);
-        check("False", "Succeeded", deleted, false);
     }
 }

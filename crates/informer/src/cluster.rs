@@ -48,7 +48,6 @@ pub(crate) struct Inner {
     /// True if a reflector has logged that the server does not select shards.
     pub(crate) shard_warned: AtomicBool,
     summarizes_endpoints: AtomicBool,
-    keeps_pod_details: AtomicBool,
     pub(crate) fair_locks: FairLocks,
     ledgers: [Arc<WriteLedger>; Kind::ALL.len()],
     handlers: RwLock<Arc<[Arc<dyn Handler>]>>,
@@ -109,7 +108,6 @@ impl Cluster {
                 leases_by_namespace: AtomicBool::new(false),
                 shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
-                keeps_pod_details: AtomicBool::new(false),
                 fair_locks: FairLocks::default(),
                 ledgers: Default::default(),
                 handlers: RwLock::new(Arc::new([])),
@@ -131,16 +129,6 @@ impl Cluster {
 
     pub(crate) fn summarizes_endpoints(&self) -> bool {
         self.inner.summarizes_endpoints.load(Ordering::Relaxed)
-    }
-
-    /// Lets reflectors keep the details of each pod that [needs](Pod::needs_details) some, for
-    /// explanations. Call it before they start.
-    pub fn keep_pod_details(&self) {
-        self.inner.keeps_pod_details.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn keeps_pod_details(&self) -> bool {
-        self.inner.keeps_pod_details.load(Ordering::Relaxed)
     }
 
     /// Adds a handler, which the cluster calls for every later change. Add all handlers before the

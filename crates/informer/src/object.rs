@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::protobuf::{FromProtobuf, ObjectToWrite};
 use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Intern, Lease, Node, ObjectKey, ObjectMeta, Pod, PodDetails,
+    EndpointSelector, EndpointSlice, Endpoints, Intern, Lease, Node, ObjectKey, ObjectMeta, Pod,
     ResourceVersion, Service, Text,
 };
 use kube_endpoint_tracker::SentObject;
@@ -200,11 +200,6 @@ pub trait Object:
     /// [`Cluster::summarize_endpoints`].
     fn summarize(&mut self) {}
 
-    /// Returns the place of the details of a pod that needs some, or `None`.
-    fn missing_details(&mut self) -> Option<&mut Option<Box<PodDetails>>> {
-        None
-    }
-
     /// Returns true if the object has a name. Every object of an API server has one.
     fn has_name(&self) -> bool {
         !self.key().name.is_empty()
@@ -302,19 +297,6 @@ macro_rules! has_unread_fields {
     };
 }
 
-/// The methods of the kind that has details.
-macro_rules! has_details {
-    () => {
-        fn missing_details(&mut self) -> Option<&mut Option<Box<PodDetails>>> {
-            self.needs_details().then_some(&mut self.details)
-        }
-
-        fn same_but_version(&mut self, other: &Self) -> bool {
-            Pod::same_but_version(self, other)
-        }
-    };
-}
-
 /// The method of the kind that shares strings with pods.
 macro_rules! shares_strings {
     () => {
@@ -334,7 +316,7 @@ object!(
     |pod| pod.key.clone(),
     resource_version,
     keeps_strings,
-    has_details
+    has_unread_fields
 );
 object!(
     Service,

@@ -432,11 +432,6 @@ impl<'a, T: Object> Reflector<'a, T> {
                 if self.cluster.summarizes_endpoints() {
                     item.summarize();
                 }
-                if let Some(place) = item.missing_details()
-                    && self.cluster.keeps_pod_details()
-                {
-                    *place = decode::pod_details(raw, &mut self.interner).map(Box::new);
-                }
                 Decoded::Watched(item)
             }
             Err(object) => match &object.key {

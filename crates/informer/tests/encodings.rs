@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 /// Lists and watches all kinds of a server in one encoding.
 fn watch_all(server: &EmbeddedApiServer, content_type: ContentType) -> Cluster {
     let cluster = Cluster::new(Kind::ALL);
-    cluster.keep_pod_details();
     let client = ApiClient::for_tests(server.service()).with_content_type(content_type);
     let options = ReflectorOptions::new(0).page_size(2).streaming_list(false);
     macro_rules! watch {

@@ -7,5 +7,5 @@ mod encodings;
 mod list_watch;
 mod long_work;
 mod namespaces;
-mod pod_details;
 mod turns;
+mod unread_fields;

@@ -158,10 +158,10 @@ impl Manager {
         self.election.as_ref().map(Candidate::health)
     }
 
-    /// Lets the stores keep what explanations of pods need. Call it before [`Manager::run`].
+    /// Returns the client of the controllers.
     #[cfg(feature = "ui")]
-    pub(crate) fn explain_pods(&mut self) {
-        self.blueprint.explains = true;
+    pub(crate) fn client(&self) -> &ApiClient {
+        self.blueprint.client()
     }
 
     /// Adds a handler, as [`ManagerHandle::add_handler`] does.

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::args::Global;
+use crate::commands::reader;
 use crate::connect::{Connection, connect};
 use crate::output::{Output, print_note};
-use crate::reader::{Kind, Reader};
+use kube_endpoint_explain_reader::{Reader, Resource};
 
 /// Converts Endpoints. The list goes to standard output, and what to do with it to standard error.
 ///
@@ -22,7 +23,7 @@ use crate::reader::{Kind, Reader};
 pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager: &str) -> anyhow::Result<u8> {
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = Reader::new(client.kube().clone());
+    let reader = reader(&client);
     let key = match subject.split_once('/') {
         Some((_, name)) if name.contains('/') => {
             bail!("{subject:?} names no Endpoints; write NAME or NAMESPACE/NAME")
@@ -30,11 +31,11 @@ pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager:
         Some((namespace, name)) => ObjectKey::new(namespace, name),
         None => ObjectKey::new(namespace, subject),
     };
-    let endpoints = get(&reader, Kind::Endpoints, &key).await?;
-    let service = get(&reader, Kind::Service, &key).await?;
+    let endpoints = get(&reader, Resource::ENDPOINTS, &key).await?;
+    let service = get(&reader, Resource::SERVICES, &key).await?;
     let params = ListParams::default();
     let listed = reader.list_metadata(
-        Kind::EndpointSlice,
+        Resource::SLICES,
         Some(&*key.namespace),
         params,
         |all: &mut Vec<_>, metadata| {
@@ -66,7 +67,7 @@ pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager:
 }
 
 /// Reads one object. Returns `None` if it does not exist.
-async fn get(reader: &Reader, kind: Kind, key: &ObjectKey) -> anyhow::Result<Option<Value>> {
+async fn get(reader: &Reader, kind: Resource, key: &ObjectKey) -> anyhow::Result<Option<Value>> {
     let found = reader.get(kind, &key.namespace, &key.name).await;
     found.map_err(|error| anyhow!("{kind} {key} cannot be read: {}", why_request_failed(&error)))
 }

@@ -29,11 +29,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::args::Format;
-use crate::commands::{current_time, explain_service};
+use crate::commands::current_time;
 use crate::connect::Connection;
 use crate::output::Output;
-use crate::reader::Reader;
 use kube_endpoint_explain::{LintOptions, Options};
+use kube_endpoint_explain_reader::Reader;
 use problems::{Checks, MAX_SERVICES, Problems};
 use state::{Action, Key, State};
 
@@ -81,7 +81,7 @@ pub(crate) async fn run(
         let slices = reflect::<EndpointSlice>(client.clone(), cluster.clone(), reflector, pending());
         let _ = tokio::join!(services, slices);
     };
-    let reader = Reader::quiet(connection.client.kube().clone());
+    let reader = Reader::new(connection.client.kube().clone());
     let mut state = State::new(scope);
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let shown = async {
@@ -166,8 +166,8 @@ async fn explained(
     layout: Layout,
 ) -> (String, anyhow::Result<Document>) {
     let mut notes = Vec::new();
-    let read = explain_service(reader, &key, options, &mut notes).await;
-    let document = read.map(|(explanation, now)| explanation.text(layout, now));
+    let read = reader.explain_once(&key, options, &current_time, &mut notes).await;
+    let document = read.map(|it| it.explanation.text(layout, it.at)).map_err(Into::into);
     (format!("Service {key}"), document)
 }
 

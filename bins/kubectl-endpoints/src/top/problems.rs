@@ -10,7 +10,7 @@ use kube_endpoint_explain::{Code, Lint, LintOptions, LintReport, Options, Rank, 
 use tokio::time::Instant;
 
 use crate::commands::current_time;
-use crate::reader::{Reader, Reading, may_tell_more};
+use kube_endpoint_explain_reader::{Reader, Reading, may_tell_more};
 
 /// The most Services to check: each check reads their pods, slices and Endpoints, and all nodes.
 pub(crate) const MAX_SERVICES: usize = 1000;

@@ -1,28 +1,43 @@
-//! `ui`: opens the manager's status page in a browser.
+//! `ui`: opens the status page in a browser.
 //!
-//! Browsers send no bearer tokens. A proxy on loopback adds the user's credentials. It reaches the
-//! manager at the given address, or through `kubectl port-forward`. The page of `--embedded` needs
-//! no proxy.
+//! If a manager runs in the cluster, the page is the manager's. Browsers send no bearer tokens: a
+//! proxy on loopback adds the user's credentials. It reaches the manager at the given address, or
+//! through `kubectl port-forward`. The page of `--embedded` needs no proxy.
+//!
+//! Without a manager, as on clusters whose control plane belongs to a provider, this process serves
+//! the page with the user's rights.
 
 mod embedded;
+mod overview;
 mod proxy;
 
+use std::net::Ipv4Addr;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use http::Uri;
-use kube_endpoint_serving::BrowserGuard;
+use kube_endpoint_api_client::{says_not_there, why_request_failed};
+use kube_endpoint_explain::Options;
+use kube_endpoint_explain_reader::{Reader, Resource};
+use kube_endpoint_serving::{BrowserGuard, BrowserServer, Limits};
+use kube_endpoint_status_page::StatusPage;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::args::Global;
+use crate::commands::current_time;
 use crate::config_flags::ConfigFlags;
-use crate::connect::{client, config};
+use crate::connect::{Connection, client, config, connect};
 use crate::output::{print, print_note};
+use overview::OfUser;
+
+/// The name of the manager's Deployment.
+const NAME: &str = "kube-endpoint-manager";
 
 /// The manager's secure port.
 const SECURE_PORT: u16 = 10270;
@@ -43,14 +58,14 @@ pub(crate) struct UiArgs {
     /// --tls-server-name are then about the manager
     #[arg(long, value_name = "URL")]
     address: Option<Uri>,
-    /// Target of the tunnel: TYPE/NAME, as for `kubectl port-forward`
-    #[arg(
-        long,
-        value_name = "TYPE/NAME",
-        default_value = "deployment/kube-endpoint-manager",
-        conflicts_with = "address"
-    )]
-    manager: String,
+    /// Serve the page without a manager, with your rights. This is the default if the cluster has
+    /// no kube-endpoint-manager that you may see
+    #[arg(long, conflicts_with_all = ["address", "manager"])]
+    without_manager: bool,
+    /// Target of the tunnel: TYPE/NAME, as for `kubectl port-forward` [default:
+    /// deployment/kube-endpoint-manager]
+    #[arg(long, value_name = "TYPE/NAME", conflicts_with = "address")]
+    manager: Option<String>,
     /// Namespace of the manager
     #[arg(long, value_name = "NAME", default_value = "kube-system", conflicts_with = "address")]
     manager_namespace: String,
@@ -64,9 +79,10 @@ pub(crate) struct UiArgs {
 /// # Errors
 ///
 /// An error if the kubeconfig is not usable, the manager does not answer, or the port is in use.
-pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
+pub(crate) async fn run(global: &Global, options: &Options, args: &UiArgs) -> anyhow::Result<u8> {
     let flags = &global.config;
     if args.address.is_none()
+        && !args.without_manager
         && let Ok(kubeconfig) = flags.kubeconfig()
         && let Some(page) = embedded::page(&kubeconfig).await?
     {
@@ -74,6 +90,12 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
             "Open {page}\nIt is the page of kube-endpoint-manager --embedded, and ends with it.\n"
         ))?;
         return Ok(0);
+    }
+    if args.address.is_none()
+        && args.manager.is_none()
+        && (args.without_manager || !has_manager(flags, &args.manager_namespace).await?)
+    {
+        return serve(flags, options, args).await;
     }
     let (mut config, context) = config(flags).await?;
     // These parts of the kubeconfig are about the API server and do not apply to the manager.
@@ -113,6 +135,43 @@ pub(crate) async fn run(global: &Global, args: &UiArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Returns true if the cluster has a manager that the user may see.
+async fn has_manager(flags: &ConfigFlags, namespace: &str) -> anyhow::Result<bool> {
+    const DEPLOYMENTS: Resource = Resource::v1("apps", "Deployment", "deployments");
+    let Connection { client, .. } = connect(flags).await?;
+    match DEPLOYMENTS.api(client.kube(), Some(namespace)).get_opt(NAME).await {
+        Ok(found) => Ok(found.is_some()),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+        // A server without Deployments, such as one of a virtual cluster.
+        Err(error) if says_not_there(&error) => Ok(false),
+        Err(error) => bail!("the manager cannot be looked for: {}", why_request_failed(&error)),
+    }
+}
+
+/// Serves the page with the user's rights until Ctrl-C.
+async fn serve(flags: &ConfigFlags, options: &Options, args: &UiArgs) -> anyhow::Result<u8> {
+    let Connection { client, context, .. } = connect(flags).await?;
+    let reader = || Reader::new(client.kube().clone());
+    let overview = OfUser::new(reader(), options.clone());
+    let page = StatusPage::new(overview, reader(), options.clone(), Arc::new(current_time));
+    let address = (Ipv4Addr::LOCALHOST, args.port).into();
+    let server = BrowserServer::bind(address, page.pages(), Limits::default()).await?;
+    let url = match &*context {
+        "" => server.url(),
+        context => format!("{}?cluster={}", server.url(), utf8_percent_encode(context, NON_ALPHANUMERIC)),
+    };
+    print(&format!(
+        "Open {url}\nIt shows what you may read, without a kube-endpoint-manager: kubectl-endpoints reads the cluster while the page is \
+         open. Ctrl-C ends.\n"
+    ))?;
+    tokio::select! {
+        biased;
+        () = server.run() => {}
+        result = tokio::signal::ctrl_c() => result?,
+    }
+    Ok(0)
+}
+
 /// Adds the name of the cluster, which the page shows. The manager does not know it.
 fn named(url: String, context: &str) -> String {
     match context {
@@ -123,11 +182,12 @@ fn named(url: String, context: &str) -> String {
 
 /// Starts `kubectl port-forward`. Returns it, and the port on loopback.
 async fn open_tunnel(flags: &ConfigFlags, args: &UiArgs) -> anyhow::Result<(Child, u16)> {
+    let manager = args.manager.clone().unwrap_or_else(|| format!("deployment/{NAME}"));
     let mut command = Command::new("kubectl");
     command.args(flags.words());
     command.args(["--namespace", &args.manager_namespace, "port-forward", "--address", "127.0.0.1"]);
-    command.arg(&args.manager).arg(format!(":{SECURE_PORT}"));
-    let target = format!("{} in namespace {}", args.manager, args.manager_namespace);
+    command.arg(&manager).arg(format!(":{SECURE_PORT}"));
+    let target = format!("{manager} in namespace {}", args.manager_namespace);
     // kubectl waits silently until a pod runs.
     let patient = async {
         tokio::time::sleep(NOTE_AFTER).await;

@@ -23,7 +23,6 @@ mod lease;
 mod meta;
 mod node;
 mod pod;
-mod pod_details;
 mod service;
 mod slice;
 mod wire;

@@ -149,7 +149,6 @@ impl<'a> RawPod<'a> {
             ready: self.ready,
             owner: self.owner.unwrap_or_default(),
             rare: RareFields { invalid_pod_ip, conditions }.boxed(),
-            details: None,
         }
     }
 }

@@ -309,7 +309,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
     let judged = Judged {
         service,
         pod,
-        details: pod.details.as_deref(),
+        details: objects.pod_details.get(&pod.key).map(|details| &**details),
         events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
         node: node.as_deref(),
         in_slices: &one.verdict,

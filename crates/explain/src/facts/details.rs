@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use kube_endpoint_core_model::pod_details::{
+pub use crate::facts::pod_details::{
     ContainerKind, ContainerState, Ended, PodCondition, PodDetails, Probe, RunState,
 };
 

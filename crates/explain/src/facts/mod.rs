@@ -9,6 +9,7 @@ pub(crate) mod lease;
 pub(crate) mod objects;
 pub(crate) mod options;
 pub(crate) mod output_kind;
+pub(crate) mod pod_details;
 pub(crate) mod raw;
 pub(crate) mod remedy;
 pub(crate) mod signs;

@@ -65,6 +65,8 @@ pub struct Objects {
     /// True if some object has `managedFields`. kubectl leaves them out of files.
     shows_managers: bool,
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
+    /// The details of pods that receive no traffic.
+    pub(crate) pod_details: HashMap<ObjectKey, Arc<PodDetails>>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// Warnings about pods.
@@ -145,12 +147,11 @@ impl Objects {
                 let created =
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                if pod.needs_details() {
-                    let mut details: PodDetails = view(&object, &kind)?;
-                    details.intern(&mut self.repeated.0);
-                    pod.details = Some(Box::new(details));
-                }
+                let details =
+                    PodDetails::are_needed(&pod).then(|| PodDetails::read(&object, &mut self.repeated.0));
+                let key = pod.key.clone();
                 self.add_pod(Arc::new(pod));
+                self.pod_details.extend(details.map(|details| (key, Arc::new(details))));
             }
             "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
             "EndpointSlice" => {
@@ -209,6 +210,7 @@ impl Objects {
             kept_endpoints,
             shows_managers,
             pods_created,
+            pod_details,
             events,
             pod_events,
             leases,
@@ -250,6 +252,7 @@ impl Objects {
         self.kept_endpoints.extend(kept_endpoints);
         self.shows_managers |= shows_managers;
         self.pods_created.extend(pods_created);
+        self.pod_details.extend(pod_details);
         for (all, more) in [(&mut self.events, events), (&mut self.pod_events, pod_events)] {
             more.into_iter().for_each(|(about, events)| all.entry(about).or_default().extend(events));
         }
@@ -298,9 +301,9 @@ impl Objects {
         self.services.insert(service.key.clone(), service);
     }
 
-    /// Adds a pod. An explanation says less about one that lacks the details that it
-    /// [needs](Pod::needs_details).
+    /// Adds a pod. An explanation says less about it than about one that [`Self::add`] reads.
     pub fn add_pod(&mut self, pod: Arc<Pod>) {
+        self.pod_details.remove(&pod.key);
         if let Some(old) = self.pods.insert(pod.key.clone(), Arc::clone(&pod)) {
             for (label, value) in old.labels.iter() {
                 let key = (old.key.namespace.clone(), label.clone(), value.clone());
@@ -313,6 +316,16 @@ impl Objects {
             let key = (pod.key.namespace.clone(), label.clone(), value.clone());
             self.by_label.entry(key).or_default().push(Arc::clone(&pod));
         }
+    }
+
+    /// Returns all slices that name a Service.
+    pub fn slices(&self) -> impl Iterator<Item = &EndpointSlice> {
+        self.slices.values().flatten().map(|slice| &**slice)
+    }
+
+    /// Returns all nodes.
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.values().cloned().collect()
     }
 
     /// Adds a node.

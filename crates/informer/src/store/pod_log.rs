@@ -92,7 +92,7 @@ impl SelectedPods {
     pub(crate) fn put(&mut self, pod: &Arc<Pod>, before: Option<&Arc<Pod>>, options: PodLogOptions) {
         self.pods.put(pod);
         // A new version alone is no change.
-        if before.is_some_and(|before| before.same_but_version(pod)) {
+        if before.is_some_and(|before| before.same_for_controllers(pod)) {
             return;
         }
         let replaced = before.filter(|before| {

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use kube::core::Status;
-use kube_endpoint_core_model::protobuf::{self, FromProtobuf, Identity};
-use kube_endpoint_core_model::{Intern, Interner, ObjectKey, PodDetails, ResourceVersion};
+use kube_endpoint_core_model::protobuf::{self, Identity};
+use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -206,19 +206,6 @@ pub(crate) fn object<T: Object>(raw: Raw<'_>, interner: &mut Interner) -> Result
     match raw {
         Raw::Json(raw) => json_object(raw, interner),
         Raw::Protobuf(bytes) => protobuf_object(bytes, interner),
-    }
-}
-
-/// Decodes the details of a pod whose view could be decoded. Returns `None` if that fails: then an
-/// explanation says less.
-pub(crate) fn pod_details(raw: Raw<'_>, interner: &mut Interner) -> Option<PodDetails> {
-    match raw {
-        Raw::Json(raw) => {
-            let mut details: PodDetails = serde_json::from_str(raw.get()).ok()?;
-            details.intern(interner);
-            Some(details)
-        }
-        Raw::Protobuf(bytes) => PodDetails::from_protobuf(bytes, interner).ok(),
     }
 }
 

@@ -38,8 +38,6 @@ pub(super) struct Blueprint {
     pub(super) audit: Option<AuditLog>,
     /// The kinds that the controllers read or write.
     pub(super) kinds: Kinds,
-    /// True if something explains pods: the status page.
-    pub(super) explains: bool,
 }
 
 /// Controllers, the stores that they share, and the tasks that send their events.
@@ -75,18 +73,17 @@ impl Blueprint {
         seed: u64,
     ) -> Result<Self, ManagerError> {
         let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
-        let mut blueprint = Self {
-            client,
-            settings,
-            clock,
-            seeds: Seeds(seed),
-            audit,
-            kinds: Kinds::default(),
-            explains: false,
-        };
+        let mut blueprint =
+            Self { client, settings, clock, seeds: Seeds(seed), audit, kinds: Kinds::default() };
         let names = blueprint.names();
         blueprint.kinds = names.iter().flat_map(|name| discovery::kinds_of(*name).iter()).collect();
         Ok(blueprint)
+    }
+
+    /// Returns the client of the controllers.
+    #[cfg(feature = "ui")]
+    pub(super) fn client(&self) -> &ApiClient {
+        &self.client
     }
 
     /// Returns the controllers that run.

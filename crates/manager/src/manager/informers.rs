@@ -18,8 +18,6 @@ pub(super) struct Informers<'a> {
     pub(super) cluster: Cluster,
     pub(super) kinds: Kinds,
     pub(super) dry_run: bool,
-    /// True if something explains pods.
-    pub(super) explains: bool,
     pub(super) controllers: Vec<ControllerName>,
     pub(super) options: ReflectorOptions,
     pub(super) seeds: &'a mut Seeds,
@@ -35,9 +33,6 @@ impl Informers<'_> {
         // A dry run prints the differences, for which it needs whole Endpoints.
         if !self.dry_run {
             self.cluster.summarize_endpoints();
-        }
-        if self.explains {
-            self.cluster.keep_pod_details();
         }
         let mut tasks = NamedTasks::default();
         let stop = watch::Sender::new(());

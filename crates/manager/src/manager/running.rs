@@ -241,7 +241,6 @@ fn start_informers(
         cluster,
         kinds: blueprint.kinds,
         dry_run: blueprint.settings.dry_run,
-        explains: blueprint.explains,
         controllers: blueprint.names(),
         options: blueprint.reflectors(),
         seeds: &mut blueprint.seeds,

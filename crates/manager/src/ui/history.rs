@@ -7,7 +7,7 @@ use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies}
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_explain::figures::{BUCKET_SECONDS, BUCKETS};
-use serde::Serialize;
+use kube_endpoint_status_page::{HistoryView, Quantiles};
 
 /// The queue and the counts of a controller at one moment.
 #[derive(Clone, Debug, Default)]
@@ -36,23 +36,6 @@ struct Bucket {
     writes: Vec<u64>,
     /// The latencies of all controllers, by class, without empty classes.
     latencies: BTreeMap<u8, u64>,
-}
-
-/// The history as the page gets it. Buckets without samples are null.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct HistoryView {
-    bucket_seconds: i64,
-    end: String,
-    queue_depth: BTreeMap<&'static str, Vec<Option<usize>>>,
-    writes: BTreeMap<&'static str, Vec<Option<u64>>>,
-    latency_millis: Quantiles,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Quantiles {
-    p50: Vec<Option<u64>>,
-    p99: Vec<Option<u64>>,
 }
 
 fn number_of(time: Timestamp) -> i64 {

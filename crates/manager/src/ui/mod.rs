@@ -1,55 +1,47 @@
 //! The status page `/ui`: the work of the controllers, and the problems of the Services.
 //!
-//! - `routes.rs` answers requests: the page, its data, a stream of its data, and the explanation of
-//!   a Service.
-//! - `status.rs`, `zones.rs` and `history.rs` are pure: they make the data from the results of the
-//!   others.
+//! `crates/status-page` is the page. These modules answer its questions from the caches:
+//!
+//! - `overview.rs` implements [`Overview`](kube_endpoint_status_page::Overview).
+//! - `status.rs` and `history.rs` are pure: they make the data from the results of the others.
 //! - `survey.rs` counts slices and endpoints, and `problems.rs` looks for problems. Both read all
 //!   caches, so they run on a thread for blocking work, only while somebody watches, and once for
-//!   all readers (`kept.rs`).
+//!   all readers.
 //! - `namespaces.rs` finds out which namespaces a reader may see. The page neither counts nor names
 //!   the objects of the others.
 //!
-//! `crates/explain` makes the explanations from the caches of the controllers (`objects.rs`).
+//! An explanation of a Service is read from the API server with the rights of the manager, once it
+//! is known that its reader may see the namespace.
 
 mod history;
-mod kept;
 #[cfg(feature = "embedded")]
 mod loopback;
 mod namespaces;
 mod objects;
-mod page;
+mod overview;
 mod problems;
-mod routes;
-#[cfg(test)]
-mod same_codes;
 mod status;
 mod survey;
-mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::Clock;
-use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_explain::Options;
+use kube_endpoint_explain_reader::Reader;
 use kube_endpoint_serving::MountedPages;
+use kube_endpoint_status_page::{Kept, StatusPage, WallClock};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
 use crate::leader::host_name;
 use crate::manager::{Manager, ManagerHandle};
 use crate::settings::Settings;
 use history::{History, Sample};
-use kept::Kept;
 use namespaces::Readers;
-use page::Document;
 use problems::Problems;
 use survey::Survey;
-
-/// The path of the page.
-const PREFIX: &str = "/ui";
 
 /// The period of the samples of the queues.
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
@@ -60,22 +52,18 @@ const SURVEY_PERIOD: Duration = Duration::from_secs(2);
 /// The shortest time between two searches for problems.
 const PROBLEMS_PERIOD: Duration = Duration::from_secs(10);
 
-/// The most explanations at the same time.
-const EXPLANATIONS_AT_ONCE: usize = 2;
-
 /// The pages at `/ui` of a manager. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Ui {
-    shared: Arc<Shared>,
+    page: StatusPage<Caches>,
 }
 
 /// The state that all requests share.
-struct Shared {
+struct Caches {
     manager: ManagerHandle,
     identity: Identity,
     options: Options,
-    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    document: Document,
+    clock: WallClock,
     history: Mutex<History>,
     /// Dates the samples of the history. Nobody sets this clock: a step of the wall clock would
     /// move samples out of the shown time.
@@ -83,7 +71,6 @@ struct Shared {
     survey: Arc<Kept<Survey>>,
     problems: Arc<Kept<Problems>>,
     readers: Readers,
-    explaining: Arc<Semaphore>,
 }
 
 /// The identity of this process.
@@ -102,9 +89,10 @@ impl Ui {
     /// Makes the pages of a manager. `clock` reads the current time.
     pub(crate) fn new(
         manager: ManagerHandle,
+        client: &ApiClient,
         settings: &Settings,
         version: String,
-        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+        clock: WallClock,
     ) -> Self {
         let election = settings.leader_election.as_ref();
         let identity = Identity {
@@ -114,26 +102,26 @@ impl Ui {
             holder: election.and_then(|election| election.identity.clone()),
         };
         let names = manager.ui_samples().into_iter().map(|(name, _)| name).collect();
-        Self {
-            shared: Arc::new(Shared {
-                history: Mutex::new(History::new(names)),
-                sampling: Clock::starting_at(clock()),
-                manager,
-                identity,
-                options: objects::options(settings),
-                clock,
-                document: Document::new(),
-                survey: Kept::new(SURVEY_PERIOD),
-                problems: Kept::new(PROBLEMS_PERIOD),
-                readers: Readers::default(),
-                explaining: Arc::new(Semaphore::new(EXPLANATIONS_AT_ONCE)),
-            }),
-        }
+        let options = objects::options(settings);
+        let caches = Caches {
+            history: Mutex::new(History::new(names)),
+            sampling: Clock::starting_at(clock()),
+            manager,
+            identity,
+            options: options.clone(),
+            clock: Arc::clone(&clock),
+            survey: Kept::new(SURVEY_PERIOD),
+            problems: Kept::new(PROBLEMS_PERIOD),
+            readers: Readers::default(),
+        };
+        // Its readers may see fewer namespaces than the manager.
+        let reader = Reader::new(client.kube().clone()).within_namespace();
+        Self { page: StatusPage::new(caches, reader, options, clock) }
     }
 
     /// Returns the pages for a server.
     pub(crate) fn pages(&self) -> MountedPages {
-        MountedPages::new(PREFIX, Arc::new(self.clone()))
+        self.page.pages()
     }
 
     /// Samples the queues and counts forever.
@@ -142,26 +130,21 @@ impl Ui {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
+            let caches = self.page.overview();
             let samples: Vec<Sample> =
-                self.shared.manager.ui_samples().into_iter().map(|(_, sample)| sample).collect();
-            self.shared.history.lock().add(self.shared.sampling.now(), &samples);
+                caches.manager.ui_samples().into_iter().map(|(_, sample)| sample).collect();
+            caches.history.lock().add(caches.sampling.now(), &samples);
         }
     }
 }
 
 impl Manager {
     /// Returns the pages of this manager. It makes them once, and both ports show the same.
-    pub(crate) fn ui(
-        &mut self,
-        settings: &Settings,
-        version: &str,
-        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    ) -> Ui {
+    pub(crate) fn ui(&mut self, settings: &Settings, version: &str, clock: WallClock) -> Ui {
         if let Some(ui) = &self.ui {
             return ui.clone();
         }
-        self.explain_pods();
-        let ui = Ui::new(self.handle(), settings, version.to_owned(), clock);
+        let ui = Ui::new(self.handle(), self.client(), settings, version.to_owned(), clock);
         self.add_task("status page samples", ui.clone().sample());
         self.ui.insert(ui).clone()
     }

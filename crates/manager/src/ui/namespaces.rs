@@ -12,7 +12,7 @@ use kube_endpoint_workqueue::TokenBucket;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use super::kept::Kept;
+use kube_endpoint_status_page::Kept;
 
 const GROUP: &str = "discovery.k8s.io";
 const RESOURCE: &str = "endpointslices";

@@ -3,18 +3,15 @@
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::{Text, Timestamp};
-use kube_endpoint_explain::figures::FILL_CLASSES;
-use kube_endpoint_explain::{Code, Severity};
-use serde::Serialize;
+use kube_endpoint_status_page::{
+    Controller, Fill, HistoryView, Leader, Namespaces, ShownProblem, ShownProblems, Status, Totals,
+};
 
 use super::Identity;
-use super::history::{HistoryView, Sample};
+use super::history::Sample;
 use super::namespaces::Visible;
 use super::problems::Problems;
-use super::survey::{Survey, Totals};
-
-/// The most problems in a status.
-const PROBLEMS: usize = 500;
+use super::survey::Survey;
 
 /// The inputs of a status.
 pub(super) struct Inputs<'a> {
@@ -35,92 +32,9 @@ pub(super) struct Inputs<'a> {
     pub(super) max_endpoints_per_slice: usize,
 }
 
-/// The data that the page shows. Unknown parts are null.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Status {
-    time: String,
-    version: String,
-    replica: String,
-    identity: Option<String>,
-    leaders: Vec<Leader>,
-    synced: bool,
-    shutting_down: bool,
-    dry_run: bool,
-    controllers: Vec<Controller>,
-    history: HistoryView,
-    fill: Option<Fill>,
-    totals: Option<ShownTotals>,
-    namespaces: Option<Namespaces>,
-    problems: Option<ShownProblems>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Leader {
-    lease: String,
-    holder: Option<String>,
-    #[serde(rename = "self")]
-    is_self: bool,
-    controllers: Vec<&'static str>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Controller {
-    name: &'static str,
-    leading: bool,
-    queue_depth: usize,
-    failing: usize,
-    retried_slowly: usize,
-    syncs: u64,
-    errors: u64,
-    writes: u64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Fill {
-    max_endpoints_per_slice: usize,
-    classes: [usize; FILL_CLASSES],
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownTotals {
-    services: usize,
-    slices: usize,
-    endpoints: usize,
-    ready_endpoints: usize,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Namespaces {
-    shown: usize,
-    hidden: usize,
-    not_checked: usize,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownProblems {
-    as_of: String,
-    total: usize,
-    shown: usize,
-    items: Vec<ShownProblem>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ShownProblem {
-    kind: &'static str,
-    namespace: String,
-    name: String,
-    code: Code,
-    code_name: &'static str,
-    severity: Severity,
-    message: String,
-}
+/// The limit of the problems.
+const FROM_CACHES: &str = "The problems are those that the manager's caches can tell. The explanation of a Service reads the \
+                           cluster and may name a more exact cause.";
 
 /// Makes a status. Totals and problems are those of the namespaces that the reader may see.
 pub(super) fn status(inputs: Inputs<'_>) -> Status {
@@ -170,18 +84,14 @@ pub(super) fn status(inputs: Inputs<'_>) -> Status {
             max_endpoints_per_slice: inputs.max_endpoints_per_slice,
             classes: totals.fill,
         }),
-        totals: totals.map(|totals| ShownTotals {
-            services: totals.services,
-            slices: totals.slices,
-            endpoints: totals.endpoints,
-            ready_endpoints: totals.ready,
-        }),
+        totals: totals.map(|totals| (*totals).into()),
         problems: inputs
             .problems
             .zip(inputs.visible)
             .map(|(problems, visible)| shown_problems(problems, visible)),
         namespaces: shown.map(|(_, namespaces)| namespaces),
-        history: inputs.history,
+        history: Some(inputs.history),
+        notes: inputs.problems.iter().map(|_| FROM_CACHES.to_owned()).collect(),
     }
 }
 
@@ -190,16 +100,8 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
     let shows = |namespace: &Text| namespace.is_empty() || visible.shows(namespace);
     let items = problems.items.iter().filter(|problem| shows(&problem.object.namespace));
     let items: Vec<ShownProblem> = items
-        .take(PROBLEMS)
-        .map(|problem| ShownProblem {
-            kind: problem.kind,
-            namespace: problem.object.namespace.to_string(),
-            name: problem.object.name.to_string(),
-            code: problem.code,
-            code_name: problem.code.name(),
-            severity: problem.severity,
-            message: problem.message.clone(),
-        })
+        .take(ShownProblem::MOST)
+        .map(|it| ShownProblem::new(it.kind, &it.object, it.code, it.severity, it.message.clone()))
         .collect();
     let by_namespace = problems.by_namespace.iter().filter(|(namespace, _)| shows(namespace));
     ShownProblems {
@@ -214,7 +116,7 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
 mod tests {
     use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies};
     use kube_endpoint_core_model::ObjectKey;
-    use kube_endpoint_explain::{Rank, TrafficLost};
+    use kube_endpoint_explain::{Code, Rank, Severity, TrafficLost};
 
     use super::*;
     use crate::ui::history::History;

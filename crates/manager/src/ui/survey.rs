@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use kube_endpoint_explain::figures::FILL_CLASSES;
+use kube_endpoint_core_model::{ObjectKey, Text};
 use kube_endpoint_informer::Cluster;
+use kube_endpoint_status_page::Totals;
 
 /// The number of objects to read under one lock.
 const STEP: usize = 500;
@@ -13,43 +13,6 @@ const STEP: usize = 500;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     pub(super) namespaces: BTreeMap<Text, Totals>,
-}
-
-/// The counts of a namespace, or of several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) services: usize,
-    pub(super) slices: usize,
-    pub(super) endpoints: usize,
-    pub(super) ready: usize,
-    /// The slices of the endpointslice controller, by tenths of their capacity. Full ones are in
-    /// the last class.
-    pub(super) fill: [usize; FILL_CLASSES],
-}
-
-impl Totals {
-    /// Counts a slice. `capacity` is that of the slices of `manager`; `fill` does not count other
-    /// slices.
-    fn add_slice(&mut self, slice: &EndpointSlice, manager: &str, capacity: usize) {
-        let ready =
-            slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
-        self.slices += 1;
-        self.endpoints += slice.endpoints.len();
-        self.ready += ready;
-        if slice.is_managed_by(manager) {
-            let class = (slice.endpoints.len() * FILL_CLASSES / capacity.max(1)).min(FILL_CLASSES - 1);
-            self.fill[class] += 1;
-        }
-    }
-
-    /// Adds the counts of another namespace.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.services += other.services;
-        self.slices += other.slices;
-        self.endpoints += other.endpoints;
-        self.ready += other.ready;
-        self.fill.iter_mut().zip(other.fill).for_each(|(sum, one)| *sum += one);
-    }
 }
 
 impl Survey {
@@ -81,7 +44,7 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
-    use kube_endpoint_core_model::Service;
+    use kube_endpoint_core_model::{EndpointSlice, Service};
     use kube_endpoint_informer::{Kind, StreamEvent};
     use serde_json::json;
 

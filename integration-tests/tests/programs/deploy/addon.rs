@@ -189,7 +189,7 @@ fn managers(server: &EmbeddedApiServer) -> BTreeSet<String> {
 }
 
 /// Returns the permissions that a kustomization grants to the add-on.
-fn permissions(kustomization: &str) -> Vec<Granted> {
+pub(crate) fn permissions(kustomization: &str) -> Vec<Granted> {
     let subject = ("ServiceAccount", "kube-endpoint-manager", Some("kube-endpoint-manager"));
     granted(&rendered(kustomization), &[], subject)
 }

@@ -11,12 +11,18 @@ use kube_endpoint_integration_tests::conformance::{
 };
 use serde_json::json;
 
+use crate::deploy::addon;
 use crate::deploy::manifests::{KUSTOMIZATIONS, rendered};
 use crate::deploy::rbac::{Attributes, Granted, Rule, allowed, granted};
 use crate::deploy::replicas::REPLICAS;
 
-/// Permissions for which only admission plugins ask, so that no request shows their use.
-const NOT_REQUESTED: [(&str, &str, &str); 4] = [
+/// Permissions that no request of the controllers shows.
+const NOT_REQUESTED: [(&str, &str, &str); 8] = [
+    // An explanation on the status page.
+    ("get", "", "pods"),
+    ("get", "", "nodes"),
+    ("list", "", "events"),
+    ("get", "kube-endpoint-manager.github.io", "endpointselectors"),
     // OpenShift's RestrictedEndpointsAdmission, for addresses in the pod and Service networks.
     ("create", "", "endpoints/restricted"),
     ("create", "discovery.k8s.io", "endpointslices/restricted"),
@@ -191,7 +197,7 @@ pub(crate) fn every_request_is_allowed_and_every_permission_is_used() {
 }
 
 pub(crate) fn exemptions_are_permissions_that_exist() {
-    let granted = permissions("deploy/base");
+    let granted = [permissions("deploy/base"), addon::permissions("deploy/overlays/addon")].concat();
     for (verb, group, resource) in NOT_REQUESTED {
         let request = Attributes {
             verb: verb.to_owned(),

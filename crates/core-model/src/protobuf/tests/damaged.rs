@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::recorded::{frames, list, read};
-use crate::{EndpointSlice, Endpoints, Node, Pod, PodDetails, Service};
+use crate::{EndpointSlice, Endpoints, Node, Pod, Service};
 
 /// Decodes the bytes with every decoder. Returns the number of decoders that accept them.
 fn decode_all(bytes: &[u8]) -> usize {
@@ -13,7 +13,6 @@ fn decode_all(bytes: &[u8]) -> usize {
     let _ = (Status::read(bytes), ListMeta::read(bytes), object_meta(bytes, &mut interner));
     [
         Pod::from_protobuf(bytes, &mut interner).is_ok(),
-        PodDetails::from_protobuf(bytes, &mut interner).is_ok(),
         Service::from_protobuf(bytes, &mut interner).is_ok(),
         Node::from_protobuf(bytes, &mut interner).is_ok(),
         EndpointSlice::from_protobuf(bytes, &mut interner).is_ok(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::wire::{Fields, Payload};
 use super::super::*;
-use crate::{EndpointSlice, Endpoints, Lease, Node, ObjectMeta, Pod, PodDetails, ResourceVersion, Service};
+use crate::{EndpointSlice, Endpoints, Lease, Node, ObjectMeta, Pod, ResourceVersion, Service};
 
 pub(super) fn read(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/protobuf");
@@ -92,7 +92,6 @@ fn check_kind<T: FromProtobuf + DeserializeOwned + PartialEq + std::fmt::Debug>(
 #[test]
 fn views_equal_those_from_json() {
     check_kind::<Pod>("pods", "Pod");
-    check_kind::<PodDetails>("pods", "Pod");
     check_kind::<Service>("services", "Service");
     check_kind::<Node>("nodes", "Node");
     check_kind::<Lease>("leases", "Lease");

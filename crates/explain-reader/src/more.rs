@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
-use futures::{StreamExt, stream};
+use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{Service, StringMap};
 use kube_endpoint_explain::near_pods;
 use serde_json::json;
 
-use super::failed::{Failed, forbidden};
-use super::{AT_ONCE, Kind, Reader, Reading};
+use crate::error::{Failed, forbidden};
+use crate::reader::at_once;
+use crate::{ReadError, Reader, Reading, Resource};
 
 /// The most Services that one explanation reads because pods have their names as subdomain.
 const SUBDOMAINS: usize = 10;
@@ -20,22 +20,26 @@ const SUBDOMAINS: usize = 10;
 impl Reader {
     /// Reads the pods that nearly match a selector, a few of each kind: they may not be ready. An
     /// explanation says less about one that cannot be read.
-    pub(super) async fn near_pods(
+    pub(crate) async fn near_pods(
         &self,
         reading: &mut Reading,
         namespace: &str,
         selector: &StringMap,
-    ) -> Result<()> {
+    ) -> Result<(), ReadError> {
         let metadata = reading.metadata.as_deref().unwrap_or_default();
         let names = near_pods(selector, metadata.iter().map(|(name, labels)| (name, labels)));
-        let gets = names.iter().map(|name| self.get(Kind::Pod, namespace, name));
-        let pods: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
-        pods.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))
+        let pods =
+            at_once(names.iter().map(|name| self.get(Resource::PODS, namespace, name).boxed()).collect());
+        pods.await.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))
     }
 
     /// Reads the Services whose name is the subdomain of a pod of a headless Service: the pods may
     /// have their DNS names from one of them. This assumes so if it cannot be read.
-    pub(super) async fn governing_services(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+    pub(crate) async fn governing_services(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+    ) -> Result<(), ReadError> {
         if !service.is_headless() {
             return Ok(());
         }
@@ -43,11 +47,11 @@ impl Reader {
         let pods = reading.objects.pods_of(&key.namespace).filter_map(|pod| pod.subdomain.clone());
         let names: BTreeSet<_> = pods.filter(|name| *name != key.name && !name.is_empty()).collect();
         for name in names.into_iter().take(SUBDOMAINS) {
-            match self.get(Kind::Service, &key.namespace, &name).await {
+            match self.get(Resource::SERVICES, &key.namespace, &name).await {
                 Ok(other) => other.into_iter().try_for_each(|other| reading.objects.add(other))?,
                 Err(error) => {
                     let read = Err(Failed::Request(error));
-                    let note = forbidden(read, Kind::Service, Some(&*key.namespace))?;
+                    let note = forbidden(read, Resource::SERVICES, Some(&*key.namespace))?;
                     reading.notes.extend(note.map(|note| {
                         format!("{note} The pods are taken to have names from the Service {name}.")
                     }));
@@ -62,7 +66,11 @@ impl Reader {
     }
 
     /// Reads why pods of the namespace cannot be created, if no pod of the Service runs.
-    pub(super) async fn failed_creates(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+    pub(crate) async fn failed_creates(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+    ) -> Result<(), ReadError> {
         if !reading.known.pods {
             return Ok(());
         }
@@ -72,16 +80,20 @@ impl Reader {
             return Ok(());
         }
         let params = ListParams::default().fields("reason=FailedCreate");
-        let read = self.add(&mut reading.objects, Kind::Event, Some(&**namespace), params).await;
-        if let Some(note) = forbidden(read, Kind::Event, Some(&**namespace))? {
-            reading.not_read(Kind::Event, &note);
+        let read = self.add(&mut reading.objects, Resource::EVENTS, Some(&**namespace), params).await;
+        if let Some(note) = forbidden(read, Resource::EVENTS, Some(&**namespace))? {
+            reading.not_read(Resource::EVENTS, &note);
         }
         Ok(())
     }
 
     /// Reads the slices that name no Service, if a Service without a selector has no slice: one of
     /// them may be meant for it.
-    pub(super) async fn unlabelled_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+    pub(crate) async fn unlabelled_slices(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+    ) -> Result<(), ReadError> {
         let has_slices = !reading.objects.slices_of(&service.key).is_empty();
         let is_written = service.selector.is_none() && service.endpoint_selector().is_none();
         if !is_written || has_slices || !reading.known.slices {
@@ -89,9 +101,9 @@ impl Reader {
         }
         let namespace = Some(&*service.key.namespace);
         let params = ListParams::default().labels(&format!("!{LABEL_SERVICE_NAME}"));
-        let read = self.add(&mut reading.objects, Kind::EndpointSlice, namespace, params).await;
-        if let Some(note) = forbidden(read, Kind::EndpointSlice, namespace)? {
-            reading.not_read(Kind::EndpointSlice, &note);
+        let read = self.add(&mut reading.objects, Resource::SLICES, namespace, params).await;
+        if let Some(note) = forbidden(read, Resource::SLICES, namespace)? {
+            reading.not_read(Resource::SLICES, &note);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// The zone map of a Service.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ZoneMap {
+pub(crate) struct ZoneMap {
     zones: Vec<Zone>,
     /// Endpoints that every client may use.
     without_hints: usize,
@@ -40,7 +40,7 @@ struct HintedFor {
 
 /// Makes the zone map of a Service from its slices. A Service with two address families has each
 /// endpoint twice; the map counts those of its first family.
-pub(super) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: &[Arc<Node>]) -> ZoneMap {
+pub(crate) fn zone_map(service: &Service, slices: &[Arc<EndpointSlice>], nodes: &[Arc<Node>]) -> ZoneMap {
     let mut zones: BTreeMap<Text, Zone> = BTreeMap::new();
     let mut hints: BTreeMap<(Text, Text), usize> = BTreeMap::new();
     for zone in nodes.iter().filter_map(|node| node.zone.clone()) {

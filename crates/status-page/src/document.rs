@@ -14,14 +14,14 @@ const HTML: &str = include_str!("page.html");
 const CODES: &str = "/* addresses of codes */";
 
 /// The document and its headers. It contains no data of a cluster.
-pub(super) struct Document {
+pub(crate) struct Document {
     html: String,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Document {
     /// Computes the hashes of the script and the style that the policy allows.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let html = with_codes(HTML);
         let policy = policy(&html);
         let mut headers = vec![(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))];
@@ -31,7 +31,7 @@ impl Document {
     }
 
     /// Returns the answer to a request for the page.
-    pub(super) fn answer(&self) -> PageAnswer {
+    pub(crate) fn answer(&self) -> PageAnswer {
         let mut answer = page("text/html; charset=utf-8", self.html.clone());
         answer.headers_mut().extend(self.headers.iter().cloned());
         answer

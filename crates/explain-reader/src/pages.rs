@@ -1,5 +1,7 @@
-//! Reads lists page by page. Every list of the plugin that may have several pages is read here.
+//! Reads lists page by page. Every list that may have several pages is read here.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Error;
 use kube::api::{Api, DynamicObject, ListParams, ObjectList, TypeMeta};
 use kube::core::PartialObjectMeta;
@@ -8,18 +10,18 @@ use kube_endpoint_core_model::harmless;
 use crate::progress::Progress;
 
 /// The number of objects of a page, as in kubectl.
-pub(crate) const PAGE: u32 = 500;
+pub const PAGE: u32 = 500;
 
 /// A list to read.
-pub(crate) struct List<'l> {
-    pub(crate) api: Api<DynamicObject>,
+pub struct List<'l> {
+    pub api: Api<DynamicObject>,
     /// The kind of its objects, such as `Pod`.
-    pub(crate) kind: &'l str,
+    pub kind: &'l str,
     /// The name of the resource, such as `pods`.
-    pub(crate) plural: &'l str,
-    pub(crate) params: ListParams,
+    pub plural: &'l str,
+    pub params: ListParams,
     /// The most pages to read; `None` for all.
-    pub(crate) pages: Option<u32>,
+    pub pages: Option<u32>,
 }
 
 impl List<'_> {
@@ -28,15 +30,19 @@ impl List<'_> {
     /// # Errors
     ///
     /// The first error of a request or of `add`.
-    pub(crate) async fn objects<A, E: From<Error>>(
+    pub async fn objects<A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         new: impl Fn() -> A,
         add: impl FnMut(&mut A, ObjectList<DynamicObject>) -> Result<(), E>,
     ) -> Result<A, E> {
         let kind = format!("{}List", self.kind);
         let api = self.api.clone();
-        self.read(progress, &[&kind], async |params| api.list(params).await, new, add).await
+        let request = move |params: ListParams| {
+            let api = api.clone();
+            async move { api.list(&params).await }.boxed()
+        };
+        self.read(progress, &[&kind], request, new, add).await
     }
 
     /// Reads the metadata of objects, as [`Self::objects`] does.
@@ -44,16 +50,20 @@ impl List<'_> {
     /// # Errors
     ///
     /// The first error of a request or of `add`.
-    pub(crate) async fn metadata<A, E: From<Error>>(
+    pub async fn metadata<A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         new: impl Fn() -> A,
         add: impl FnMut(&mut A, ObjectList<PartialObjectMeta<DynamicObject>>) -> Result<(), E>,
     ) -> Result<A, E> {
         // A server that does not know the form with the metadata alone answers with whole objects.
         let kinds = ["PartialObjectMetadataList", &format!("{}List", self.kind)];
         let api = self.api.clone();
-        self.read(progress, &kinds, async |params| api.list_metadata(params).await, new, add).await
+        let request = move |params: ListParams| {
+            let api = api.clone();
+            async move { api.list_metadata(&params).await }.boxed()
+        };
+        self.read(progress, &kinds, request, new, add).await
     }
 
     /// The server cannot continue a list (410) if it has forgotten the version of its first page.
@@ -61,9 +71,9 @@ impl List<'_> {
     /// meanwhile, and reads the whole list in one request, as client-go does.
     async fn read<T: Clone, A, E: From<Error>>(
         self,
-        progress: &Progress,
+        progress: &dyn Progress,
         kinds: &[&str],
-        request: impl AsyncFn(&ListParams) -> Result<ObjectList<T>, Error>,
+        request: impl Fn(ListParams) -> BoxFuture<'static, Result<ObjectList<T>, Error>>,
         new: impl Fn() -> A,
         mut add: impl FnMut(&mut A, ObjectList<T>) -> Result<(), E>,
     ) -> Result<A, E> {
@@ -71,7 +81,7 @@ impl List<'_> {
         let (mut all, mut read) = (new(), 0);
         let (mut pages, mut is_second) = (self.pages, false);
         loop {
-            let page = match request(&params).await {
+            let page = match request(params.clone()).await {
                 Err(Error::Api(status))
                     if status.code == 410 && params.continue_token.is_some() && !is_second =>
                 {
@@ -101,7 +111,7 @@ impl List<'_> {
 
 /// Checks that an answer is of one of these kinds. So nobody takes the answer of another kind of
 /// server for an empty list, or for an object.
-pub(crate) fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
+pub fn check_kind(types: Option<&TypeMeta>, expected: &[&str]) -> Result<(), Error> {
     let kind = types.map(|types| types.kind.as_str()).unwrap_or_default();
     if expected.contains(&kind) {
         return Ok(());

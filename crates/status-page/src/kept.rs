@@ -22,7 +22,7 @@ const OLDEST: u32 = 6;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The latest value, and the time at which somebody may make the next one.
-pub(super) struct Kept<T> {
+pub struct Kept<T> {
     period: Duration,
     state: Mutex<State<T>>,
     made: Notify,
@@ -43,7 +43,7 @@ struct State<T> {
 
 impl<T: Send + Sync + 'static> Kept<T> {
     /// Returns a `Kept` without a value. Readers make one at most once in a `period`.
-    pub(super) fn new(period: Duration) -> Arc<Self> {
+    pub fn new(period: Duration) -> Arc<Self> {
         let state = State { latest: None, next: None, making: false };
         Arc::new(Self { period, state: Mutex::new(state), made: Notify::new() })
     }
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Kept<T> {
     /// Returns the latest value, and makes another if it is time. If there is no value, or an old
     /// one, this waits for a second at most. `make` runs in a task of its own, and returns `None`
     /// if it fails.
-    pub(super) async fn get<F>(self: &Arc<Self>, make: impl FnOnce() -> F) -> Option<Arc<T>>
+    pub async fn get<F>(self: &Arc<Self>, make: impl FnOnce() -> F) -> Option<Arc<T>>
     where
         F: Future<Output = Option<T>> + Send + 'static,
     {
@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static> Kept<T> {
     }
 
     /// Returns the latest value of any age.
-    pub(super) fn last(&self) -> Option<Arc<T>> {
+    pub fn last(&self) -> Option<Arc<T>> {
         self.state.lock().latest.as_ref().map(|made| Arc::clone(&made.value))
     }
 

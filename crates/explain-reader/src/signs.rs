@@ -10,8 +10,8 @@ use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Code, FAILED_WRITES, Objects};
 use serde::Deserialize;
 
-use super::{Kind, Reader};
-use crate::pages::PAGE;
+use crate::reader::json_of;
+use crate::{PAGE, Reader, Resource};
 
 /// The namespace of the Leases.
 const SYSTEM: &str = "kube-system";
@@ -24,11 +24,10 @@ impl Reader {
     /// Reads the Leases of the controllers.
     async fn leases(&self, objects: &mut Objects) {
         let params = ListParams::default().limit(PAGE);
-        if let Ok(leases) = self.api(Kind::Lease, Some(SYSTEM)).list(&params).await {
+        if let Ok(leases) = self.api(Resource::LEASES, Some(SYSTEM)).list(&params).await {
             for lease in &leases.items {
-                let lease = super::json_of(Kind::Lease, lease);
                 // A Lease that cannot be read tells nothing.
-                lease.into_iter().for_each(|lease| drop(objects.add(lease)));
+                drop(objects.add(json_of(Resource::LEASES, lease)));
             }
         }
     }
@@ -37,12 +36,13 @@ impl Reader {
     /// are all in the namespace `default`.
     async fn add_failed_creates(&self, objects: &mut Objects, more: &str) {
         let fields = format!("reason={FAILED_CREATE}{more}");
-        let _ = self.add(objects, Kind::Event, Some(DEFAULT), ListParams::default().fields(&fields)).await;
+        let _ =
+            self.add(objects, Resource::EVENTS, Some(DEFAULT), ListParams::default().fields(&fields)).await;
     }
 
     /// Reads signs that the controllers work: the Leases, who wrote slices and Endpoints of other
     /// Services last, and if other Services have slices. It reads one page of each kind.
-    pub(crate) async fn signs(&self, objects: &mut Objects, service: &ObjectKey) {
+    pub async fn signs(&self, objects: &mut Objects, service: &ObjectKey) {
         let params = ListParams::default().limit(PAGE);
         self.leases(objects).await;
         if *service.namespace != *DEFAULT {
@@ -51,16 +51,16 @@ impl Reader {
         let mut with_slices: BTreeSet<ObjectKey> = BTreeSet::new();
         let mut has_all = true;
         for (kind, output) in
-            [(Kind::EndpointSlice, OutputKind::EndpointSlice), (Kind::Endpoints, OutputKind::Endpoints)]
+            [(Resource::SLICES, OutputKind::EndpointSlice), (Resource::ENDPOINTS, OutputKind::Endpoints)]
         {
             let Ok(page) = self.api(kind, None).list_metadata(&params).await else {
                 has_all = false;
                 continue;
             };
-            has_all &= kind != Kind::EndpointSlice || is_all(&page);
+            has_all &= kind != Resource::SLICES || is_all(&page);
             for metadata in page.items.iter().filter_map(|item| serde_json::to_value(&item.metadata).ok()) {
                 let name = match kind {
-                    Kind::EndpointSlice => &metadata["labels"][LABEL_SERVICE_NAME],
+                    Resource::SLICES => &metadata["labels"][LABEL_SERVICE_NAME],
                     _ => &metadata["name"],
                 };
                 let namespace = metadata["namespace"].as_str().unwrap_or_default();
@@ -68,12 +68,12 @@ impl Reader {
                 if of != *service {
                     objects.note_write(output, &metadata);
                 }
-                if kind == Kind::EndpointSlice {
+                if kind == Resource::SLICES {
                     with_slices.insert(of);
                 }
             }
         }
-        let services = self.api(Kind::Service, None).list(&params).await;
+        let services = self.api(Resource::SERVICES, None).list(&params).await;
         for other in services.iter().filter(|page| has_all && is_all(page)).flat_map(|page| &page.items) {
             let other = serde_json::to_value(other).ok().and_then(|json| Service::deserialize(&json).ok());
             if let Some(other) = other.filter(|other| other.key != *service) {
@@ -83,12 +83,12 @@ impl Reader {
     }
 
     /// Reads the events about failed writes, and the Leases.
-    pub(crate) async fn failures(&self, objects: &mut Objects, namespace: Option<&str>) {
+    pub async fn failures(&self, objects: &mut Objects, namespace: Option<&str>) {
         self.leases(objects).await;
         for reason in FAILED_WRITES {
             let params = ListParams::default().fields(&format!("reason={reason}"));
             // Who may not read events learns less.
-            let _ = self.add(objects, Kind::Event, namespace, params).await;
+            let _ = self.add(objects, Resource::EVENTS, namespace, params).await;
         }
         if namespace.is_some_and(|namespace| namespace != DEFAULT) {
             self.add_failed_creates(objects, "").await;
@@ -102,7 +102,7 @@ fn is_all<T: Clone>(page: &ObjectList<T>) -> bool {
 }
 
 /// Returns true if a finding with this code may have one of these causes.
-pub(crate) fn may_tell_more(code: Code) -> bool {
+pub fn may_tell_more(code: Code) -> bool {
     matches!(
         code,
         Code::SlicesBehind | Code::EndpointsBehind | Code::ClusterUnserved | Code::EndpointSelectorUnserved

@@ -1,120 +1,58 @@
 //! Reads objects from the API server, page by page, and only those that a command needs.
 
-mod attached;
-mod elsewhere;
-mod failed;
-mod more;
-mod signs;
-
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, ObjectList};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
-use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, StringMap, Text};
+use kube_endpoint_core_model::{ObjectKey, Pod, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, names_selector, needs_all_nodes, other_keys_of};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::pages::{List, PAGE, check_kind};
-use crate::progress::Progress;
-use failed::{Failed, forbidden, noted};
-pub(crate) use signs::may_tell_more;
+use crate::error::{Failed, forbidden, noted};
+use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind};
 
 /// The most pods without an address whose warnings are read.
 const WARNED: usize = 3;
 
-/// The maximum number of nodes to read one by one; for more, the reader lists all.
-const SINGLE_NODES: usize = 100;
+/// The most objects to read one by one; for more, the reader lists all.
+const SINGLE: usize = 100;
 
 /// The number of concurrent requests.
-const AT_ONCE: usize = 16;
-
-/// The kinds of the objects that commands read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Service,
-    Pod,
-    Node,
-    EndpointSlice,
-    Endpoints,
-    Event,
-    Lease,
-    Namespace,
-    EndpointSelector,
-}
-
-impl Kind {
-    /// Returns the group, the kind and the name of the resource.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Service => ("", "Service", "services"),
-            Self::Pod => ("", "Pod", "pods"),
-            Self::Node => ("", "Node", "nodes"),
-            Self::EndpointSlice => ("discovery.k8s.io", "EndpointSlice", "endpointslices"),
-            Self::Endpoints => ("", "Endpoints", "endpoints"),
-            Self::Event => ("", "Event", "events"),
-            Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
-            Self::Namespace => ("", "Namespace", "namespaces"),
-            Self::EndpointSelector => (SELECTOR_GROUP, "EndpointSelector", "endpointselectors"),
-        }
-    }
-
-    fn resource(self) -> ApiResource {
-        let (group, kind, plural) = self.names();
-        let version = if self == Self::EndpointSelector { "v1alpha1" } else { "v1" };
-        let mut api_version = version.to_owned();
-        if !group.is_empty() {
-            api_version = format!("{group}/{version}");
-        }
-        ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.names().2)
-    }
-}
+const AT_ONCE: usize = 4;
 
 /// The objects of one Service or pod.
 #[derive(Default)]
-pub(crate) struct Reading {
-    pub(crate) objects: Objects,
+pub struct Reading {
+    pub objects: Objects,
     /// Names and labels of pods that may nearly match, or `None` if the command does not need them.
-    pub(crate) metadata: Option<Vec<(Text, StringMap)>>,
+    pub metadata: Option<Vec<(Text, StringMap)>>,
     /// Sentences about the kinds that could not be read.
-    pub(crate) notes: Vec<String>,
-    pub(crate) known: Known,
+    pub notes: Vec<String>,
+    pub known: Known,
 }
 
 impl Reading {
     /// Notes that the user may not read a kind.
-    fn not_read(&mut self, kind: Kind, note: &str) {
+    pub(crate) fn not_read(&mut self, kind: Resource, note: &str) {
         let (known, consequence) = match kind {
-            Kind::Pod => (&mut self.known.pods, "What Services with a selector should have is not known."),
-            Kind::Node => (
+            Resource::PODS => {
+                (&mut self.known.pods, "What Services with a selector should have is not known.")
+            }
+            Resource::NODES => (
                 &mut self.known.nodes,
                 "Nodes are taken to be ready, and slices are not compared with what they should be.",
             ),
-            Kind::EndpointSlice => (&mut self.known.slices, "Slices are not checked."),
-            Kind::Endpoints => (&mut self.known.endpoints, "Endpoints are not checked."),
-            Kind::EndpointSelector => {
+            Resource::SLICES => (&mut self.known.slices, "Slices are not checked."),
+            Resource::ENDPOINTS => (&mut self.known.endpoints, "Endpoints are not checked."),
+            Resource::ENDPOINT_SELECTORS => {
                 (&mut self.known.selectors, "What Services that name one should have is not known.")
             }
-            Kind::Service | Kind::Event | Kind::Lease | Kind::Namespace => {
+            _ => {
                 self.notes.push(note.to_owned());
                 return;
             }
@@ -124,7 +62,7 @@ impl Reading {
     }
 
     /// Adds nodes that are ready.
-    fn assume_nodes(&mut self, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+    fn assume_nodes(&mut self, names: impl IntoIterator<Item = String>) -> Result<(), ReadError> {
         for name in names {
             let condition = json!({"type": "Ready", "status": "True"});
             self.objects.add(
@@ -136,107 +74,118 @@ impl Reading {
 }
 
 /// Reads from one server.
-pub(crate) struct Reader {
+pub struct Reader {
     client: Client,
-    progress: Progress,
+    progress: Box<dyn Progress>,
+    /// True if it looks at other namespaces for what the user may have meant.
+    pub(crate) looks_elsewhere: bool,
 }
 
 impl Reader {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, progress: Progress::on_stderr() }
+    /// Returns a reader with the rights of the client's user.
+    pub fn new(client: Client) -> Self {
+        Self { client, progress: Box::new(()), looks_elsewhere: true }
     }
 
-    /// Returns a reader that shows no progress.
-    pub(crate) fn quiet(client: Client) -> Self {
-        Self { client, progress: Progress::hidden() }
+    /// Names no object of another namespace: for a reader whose client may read more than the
+    /// person who gets the explanation.
+    #[must_use]
+    pub fn within_namespace(mut self) -> Self {
+        self.looks_elsewhere = false;
+        self
     }
 
-    fn api(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
-        let resource = kind.resource();
-        match namespace.filter(|_| !matches!(kind, Kind::Node | Kind::Namespace)) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }
+    /// Shows how far the reading of a long list is.
+    #[must_use]
+    pub fn with_progress(mut self, progress: impl Progress + 'static) -> Self {
+        self.progress = Box::new(progress);
+        self
+    }
+
+    pub(crate) fn api(&self, kind: Resource, namespace: Option<&str>) -> Api<DynamicObject> {
+        kind.api(&self.client, namespace)
     }
 
     /// Reads one object. Returns `None` if it does not exist.
-    pub(crate) async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
+    pub async fn get(&self, kind: Resource, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         if !can_be_a_name(name) {
             return Ok(None);
         }
         let object = self.api(kind, Some(namespace)).get_opt(name).await?;
         if let Some(object) = &object {
-            check_kind(object.types.as_ref(), &[&kind.resource().kind])?;
+            check_kind(object.types.as_ref(), &[kind.kind])?;
         }
-        object.map(|object| json_of(kind, &object)).transpose()
+        Ok(object.map(|object| json_of(kind, &object)))
     }
 
     /// Reads the Service or pod to explain.
-    async fn subject(&self, kind: Kind, key: &ObjectKey) -> anyhow::Result<Value> {
-        let word = if kind == Kind::Pod { "pod" } else { "Service" };
-        ensure!(!key.name.is_empty(), "the name of the {word} is empty");
+    async fn subject(&self, kind: Resource, key: &ObjectKey) -> Result<Value, ReadError> {
+        let word = if kind == Resource::PODS { "pod" } else { "Service" };
+        if key.name.is_empty() {
+            return Err(ReadError::NotFound(format!("the name of the {word} is empty")));
+        }
         let object = self.get(kind, &key.namespace, &key.name).await;
-        let object =
-            object.map_err(|error| anyhow!("{word} {key} cannot be read: {}", why_request_failed(&error)))?;
+        let object = object.map_err(|error| {
+            ReadError::Request(format!("{word} {key} cannot be read: {}", why_request_failed(&error)))
+        })?;
         let Some(object) = object else {
             let elsewhere = self.namespaces_with(kind, word, key).await;
             let exists = self.check_namespace(&key.namespace).await;
-            exists.map_err(|error| anyhow!("{error}{elsewhere}"))?;
+            exists.map_err(|error| ReadError::NotFound(format!("{error}{elsewhere}")))?;
             let similar = self.similar_names(kind, key).await;
-            bail!("there is no {word} {key}{similar}{elsewhere}");
+            return Err(ReadError::NotFound(format!("there is no {word} {key}{similar}{elsewhere}")));
         };
         Ok(object)
     }
 
     /// Returns an error if a namespace does not exist: its name may be mistyped. If the user may
     /// not read namespaces, this assumes that it exists.
-    pub(crate) async fn check_namespace(&self, namespace: &str) -> anyhow::Result<()> {
-        match self.uid(Kind::Namespace, &ObjectKey::new("", namespace)).await {
-            Ok(None) => bail!("there is no namespace {namespace}"),
+    pub async fn check_namespace(&self, namespace: &str) -> Result<(), ReadError> {
+        match self.uid(Resource::NAMESPACES, &ObjectKey::new("", namespace)).await {
+            Ok(None) => Err(ReadError::NotFound(format!("there is no namespace {namespace}"))),
             _ => Ok(()),
         }
     }
 
-    fn pages(&self, kind: Kind, namespace: Option<&str>, params: ListParams) -> List<'static> {
-        let (api, (_, name, plural)) = (self.api(kind, namespace), kind.names());
-        List { api, kind: name, plural, params, pages: None }
+    fn pages(&self, kind: Resource, namespace: Option<&str>, params: ListParams) -> List<'static> {
+        List { api: self.api(kind, namespace), kind: kind.kind, plural: kind.plural, params, pages: None }
     }
 
     /// Lists objects, and adds each to an empty `A`.
     async fn list<A: Default>(
         &self,
-        kind: Kind,
+        kind: Resource,
         namespace: Option<&str>,
         params: ListParams,
-        mut add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
+        mut add: impl FnMut(&mut A, Value) -> Result<(), ObjectFailure>,
     ) -> Result<A, Failed> {
         let list = self.pages(kind, namespace, params);
         let add_page = |all: &mut A, page: ObjectList<DynamicObject>| {
-            page.items.iter().try_for_each(|object| add(all, json_of(kind, object)?).map_err(Failed::Object))
+            page.items.iter().try_for_each(|object| add(all, json_of(kind, object)).map_err(Failed::Object))
         };
-        list.objects(&self.progress, A::default, add_page).await
+        list.objects(&*self.progress, A::default, add_page).await
     }
 
     /// Lists objects, and adds each to an empty `A`. Returns a note if the server forbids that.
-    pub(crate) async fn list_objects<A: Default>(
+    pub async fn list_objects<A: Default>(
         &self,
-        kind: Kind,
+        kind: Resource,
         namespace: Option<&str>,
         params: ListParams,
-        add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Result<A, String>> {
+        add: impl FnMut(&mut A, Value) -> Result<(), ObjectFailure>,
+    ) -> Result<Result<A, String>, ReadError> {
         noted(self.list(kind, namespace, params, add).await, kind, namespace)
     }
 
     /// Lists the metadata of objects, and adds each to an empty `A`. Returns a note if the server
     /// forbids that.
-    pub(crate) async fn list_metadata<A: Default>(
+    pub async fn list_metadata<A: Default>(
         &self,
-        kind: Kind,
+        kind: Resource,
         namespace: Option<&str>,
         params: ListParams,
-        mut add: impl FnMut(&mut A, Value) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Result<A, String>> {
+        mut add: impl FnMut(&mut A, Value) -> Result<(), ObjectFailure>,
+    ) -> Result<Result<A, String>, ReadError> {
         let list = self.pages(kind, namespace, params);
         let add_page = |all: &mut A, page: ObjectList<PartialObjectMeta<DynamicObject>>| {
             page.items.iter().try_for_each(|object| {
@@ -244,36 +193,31 @@ impl Reader {
                 add(all, json).map_err(Failed::Object)
             })
         };
-        noted(list.metadata(&self.progress, A::default, add_page).await, kind, namespace)
+        noted(list.metadata(&*self.progress, A::default, add_page).await, kind, namespace)
     }
 
     /// Reads the uid of an object. Returns `None` if it does not exist.
-    pub(crate) async fn uid(&self, kind: Kind, key: &ObjectKey) -> Result<Option<String>, Error> {
+    pub async fn uid(&self, kind: Resource, key: &ObjectKey) -> Result<Option<String>, Error> {
         if !can_be_a_name(&key.name) {
             return Ok(None);
         }
         let object = self.api(kind, Some(&*key.namespace)).get_metadata_opt(&key.name).await?;
         if let Some(object) = &object {
-            check_kind(object.types.as_ref(), &["PartialObjectMetadata", &kind.resource().kind])?;
+            check_kind(object.types.as_ref(), &["PartialObjectMetadata", kind.kind])?;
         }
         Ok(object.map(|object| object.metadata.uid.unwrap_or_default()))
     }
 
     /// Deletes an object.
-    pub(crate) async fn delete(
-        &self,
-        kind: Kind,
-        key: &ObjectKey,
-        params: &DeleteParams,
-    ) -> Result<(), Error> {
+    pub async fn delete(&self, kind: Resource, key: &ObjectKey, params: &DeleteParams) -> Result<(), Error> {
         self.api(kind, Some(&*key.namespace)).delete(&key.name, params).await.map(|_| ())
     }
 
     /// Lists objects into `objects`.
-    async fn add(
+    pub(crate) async fn add(
         &self,
         objects: &mut Objects,
-        kind: Kind,
+        kind: Resource,
         namespace: Option<&str>,
         params: ListParams,
     ) -> Result<(), Failed> {
@@ -282,8 +226,29 @@ impl Reader {
         Ok(())
     }
 
+    /// Reads objects by their names into `objects`, or all of the namespace if there are many
+    /// names.
+    pub(crate) async fn add_named(
+        &self,
+        objects: &mut Objects,
+        kind: Resource,
+        namespace: &str,
+        names: Vec<&str>,
+    ) -> Result<(), Failed> {
+        if names.len() > SINGLE {
+            return self.add(objects, kind, Some(namespace), ListParams::default()).await;
+        }
+        let gets = names.iter().map(|name| self.get(kind, namespace, name).boxed()).collect();
+        for read in at_once(gets).await {
+            if let Some(object) = read? {
+                objects.add(object).map_err(|error| Failed::Object(error.into()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the pods that a label selector selects, and adds their nodes to `nodes`.
-    async fn add_pods(
+    pub(crate) async fn add_pods(
         &self,
         objects: &mut Objects,
         namespace: &str,
@@ -295,26 +260,28 @@ impl Reader {
             nodes.extend(pod["spec"]["nodeName"].as_str().map(str::to_owned));
             Ok(pods.add(pod)?)
         };
-        let (pods, of_pods) = self.list(Kind::Pod, Some(namespace), params, add).await?;
+        let (pods, of_pods) = self.list(Resource::PODS, Some(namespace), params, add).await?;
         objects.extend(pods);
         nodes.extend(of_pods);
         Ok(())
     }
 
     /// Reads all objects on which the explanation of a Service depends.
-    pub(crate) async fn service(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
+    pub async fn service(&self, key: &ObjectKey) -> Result<Reading, ReadError> {
         let namespace = &*key.namespace;
-        let object = self.subject(Kind::Service, key).await?;
-        let service = Service::deserialize(&object)?;
+        let object = self.subject(Resource::SERVICES, key).await?;
         let mut reading = Reading::default();
         reading.objects.add(object)?;
+        let Some(service) = reading.objects.service(key).cloned() else {
+            return Err(ReadError::Request(format!("the answer for Service {key} is another object")));
+        };
 
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
         if let Some(selector) = selector {
             let listed = self.add_pods(&mut reading.objects, namespace, &as_text(selector), &mut nodes).await;
-            let note = forbidden(listed, Kind::Pod, Some(namespace))?;
-            note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+            let note = forbidden(listed, Resource::PODS, Some(namespace))?;
+            note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
             let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
@@ -340,13 +307,13 @@ impl Reader {
 
     /// Reads a pod, the Services of its namespace, and all objects on which the explanations of the
     /// selecting ones depend.
-    pub(crate) async fn pod(&self, key: &ObjectKey) -> anyhow::Result<Reading> {
+    pub async fn pod(&self, key: &ObjectKey) -> Result<Reading, ReadError> {
         let namespace = &*key.namespace;
-        let object = self.subject(Kind::Pod, key).await?;
+        let object = self.subject(Resource::PODS, key).await?;
         let mut reading = Reading::default();
         reading.objects.add(object)?;
-        let failed = |failed: Failed| failed.of(Kind::Service, Some(namespace));
-        self.add(&mut reading.objects, Kind::Service, Some(namespace), ListParams::default())
+        let failed = |failed: Failed| failed.of(Resource::SERVICES, Some(namespace));
+        self.add(&mut reading.objects, Resource::SERVICES, Some(namespace), ListParams::default())
             .await
             .map_err(failed)?;
         self.selectors(&mut reading, Some(namespace)).await?;
@@ -374,7 +341,7 @@ impl Reader {
             let selector = attached.or_else(|| service.selector.as_ref().map(as_text));
             let Some(selector) = selector.filter(|_| reading.known.pods) else { continue };
             let listed = self.add_pods(&mut reading.objects, namespace, &selector, &mut nodes).await;
-            if let Some(note) = forbidden(listed, Kind::Pod, Some(namespace))? {
+            if let Some(note) = forbidden(listed, Resource::PODS, Some(namespace))? {
                 // The verdict on a pod does not depend on other pods, but the desired slices do.
                 let consequence = "Slices and Endpoints are not compared with what they should be.";
                 reading.notes.push(format!("{note} {consequence}"));
@@ -394,15 +361,16 @@ impl Reader {
     /// Reads all Services of a namespace, or of all namespaces, with all objects on which their
     /// explanations depend. It notes the kinds that the user may not read, but fails without
     /// Services. A namespace that does not exist is an error.
-    pub(crate) async fn all(&self, namespace: Option<&str>) -> anyhow::Result<Reading> {
+    pub async fn all(&self, namespace: Option<&str>) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
-        let listed = self.add(&mut reading.objects, Kind::Service, namespace, ListParams::default()).await;
-        listed.map_err(|failed| failed.of(Kind::Service, namespace))?;
+        let listed =
+            self.add(&mut reading.objects, Resource::SERVICES, namespace, ListParams::default()).await;
+        listed.map_err(|failed| failed.of(Resource::SERVICES, namespace))?;
         if let Some(namespace) = namespace.filter(|_| reading.objects.services().next().is_none()) {
             self.check_namespace(namespace).await?;
         }
         self.selectors(&mut reading, namespace).await?;
-        for kind in [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints, Kind::Node] {
+        for kind in [Resource::PODS, Resource::SLICES, Resource::ENDPOINTS, Resource::NODES] {
             let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
             if let Some(note) = forbidden(listed, kind, namespace)? {
                 reading.not_read(kind, &note);
@@ -418,25 +386,20 @@ impl Reader {
     /// Reads the nodes of a Service's pods, or all nodes. If the server forbids that, this assumes
     /// that they are ready. Their zones are not known then, so the explanation cannot compare
     /// slices.
-    async fn nodes(&self, reading: &mut Reading, names: BTreeSet<String>, all: bool) -> anyhow::Result<()> {
-        let read = if all || names.len() > SINGLE_NODES {
-            self.add(&mut reading.objects, Kind::Node, None, ListParams::default()).await
+    async fn nodes(
+        &self,
+        reading: &mut Reading,
+        names: BTreeSet<String>,
+        all: bool,
+    ) -> Result<(), ReadError> {
+        let read = if all {
+            self.add(&mut reading.objects, Resource::NODES, None, ListParams::default()).await
         } else {
-            let gets = names.iter().map(|name| self.get(Kind::Node, "", name));
-            let nodes: Result<Vec<_>, Error> =
-                stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
-            match nodes {
-                Ok(nodes) => {
-                    let mut nodes = nodes.into_iter().flatten();
-                    nodes
-                        .try_for_each(|node| reading.objects.add(node))
-                        .map_err(|error| Failed::Object(error.into()))
-                }
-                Err(error) => Err(Failed::Request(error)),
-            }
+            let names = names.iter().map(String::as_str).collect();
+            self.add_named(&mut reading.objects, Resource::NODES, "", names).await
         };
-        let Some(note) = forbidden(read, Kind::Node, None)? else { return Ok(()) };
-        reading.not_read(Kind::Node, &note);
+        let Some(note) = forbidden(read, Resource::NODES, None)? else { return Ok(()) };
+        reading.not_read(Resource::NODES, &note);
         reading.assume_nodes(names)
     }
 
@@ -448,7 +411,7 @@ impl Reader {
         reading: &mut Reading,
         services: &[ObjectKey],
         all: bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), ReadError> {
         let is_open = |service| reading.objects.has_hints_for_others(service);
         if all || !reading.known.nodes || !services.iter().any(is_open) {
             return Ok(());
@@ -457,13 +420,13 @@ impl Reader {
     }
 
     /// Reads the slices, the Endpoints and the events of a Service.
-    async fn outputs(&self, reading: &mut Reading, key: &ObjectKey) -> anyhow::Result<()> {
+    async fn outputs(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
         let namespace = Some(&*key.namespace);
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", key.name));
         // About the Service, its Endpoints, and others of its name, which explanations skip.
         let about = format!("involvedObject.name={}", key.name);
-        let slices = self.add(&mut reading.objects, Kind::EndpointSlice, namespace, of_service).await;
-        let endpoints = match self.get(Kind::Endpoints, &key.namespace, &key.name).await {
+        let slices = self.add(&mut reading.objects, Resource::SLICES, namespace, of_service).await;
+        let endpoints = match self.get(Resource::ENDPOINTS, &key.namespace, &key.name).await {
             Ok(endpoints) => {
                 let mut endpoints = endpoints.into_iter();
                 endpoints
@@ -473,9 +436,9 @@ impl Reader {
             Err(error) => Err(Failed::Request(error)),
         };
         let of_events = ListParams::default().fields(&about);
-        let events = self.add(&mut reading.objects, Kind::Event, namespace, of_events).await;
+        let events = self.add(&mut reading.objects, Resource::EVENTS, namespace, of_events).await;
         for (kind, read) in
-            [(Kind::EndpointSlice, slices), (Kind::Endpoints, endpoints), (Kind::Event, events)]
+            [(Resource::SLICES, slices), (Resource::ENDPOINTS, endpoints), (Resource::EVENTS, events)]
         {
             if let Some(note) = forbidden(read, kind, namespace)? {
                 reading.not_read(kind, &note);
@@ -486,7 +449,7 @@ impl Reader {
 
     /// Reads the warnings about pods that are on a node and have no address: nothing else tells
     /// why. A few of them stand for all.
-    async fn warnings(&self, reading: &mut Reading, namespace: &str) -> anyhow::Result<()> {
+    async fn warnings(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
         let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
         let of: Text = namespace.into();
         let pods = reading.objects.pods_of(&of).filter(waits).take(WARNED);
@@ -494,9 +457,9 @@ impl Reader {
         for name in names {
             let about = format!("involvedObject.kind=Pod,involvedObject.name={name},type=Warning");
             let params = ListParams::default().fields(&about);
-            let read = self.add(&mut reading.objects, Kind::Event, Some(namespace), params).await;
+            let read = self.add(&mut reading.objects, Resource::EVENTS, Some(namespace), params).await;
             // A note says already that events may not be read.
-            if forbidden(read, Kind::Event, Some(namespace))?.is_some() {
+            if forbidden(read, Resource::EVENTS, Some(namespace))?.is_some() {
                 break;
             }
         }
@@ -505,14 +468,15 @@ impl Reader {
 
     /// Reads the metadata of pods that lack one requirement of a selector, or that meet it under a
     /// well-known label of the same meaning, at most a page for each.
-    async fn near(&self, reading: &mut Reading, namespace: &str, selector: &StringMap) {
+    pub(crate) async fn near(&self, reading: &mut Reading, namespace: &str, selector: &StringMap) {
         let (mut seen, mut found) = (HashSet::new(), Vec::new());
-        let api = self.api(Kind::Pod, Some(namespace));
+        let api = self.api(Resource::PODS, Some(namespace));
         let lacking = selector.iter().map(|(label, _)| as_text(&selector.without(label)));
         let others = selector
             .iter()
             .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
-        for labels in lacking.chain(others) {
+        let all: Vec<String> = lacking.chain(others).collect();
+        for labels in all {
             let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
@@ -539,23 +503,28 @@ impl Reader {
     }
 }
 
+/// Waits for the answers of requests, a few at a time.
+pub(crate) async fn at_once<T>(requests: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    stream::iter(requests).buffered(AT_ONCE).collect().await
+}
+
 /// Returns false if no object can have such a name. A reference, such as that of an owner, may
 /// contain any text, which would lead to another path.
-fn can_be_a_name(name: &str) -> bool {
+pub(crate) fn can_be_a_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
 /// Returns a selector as a query parameter.
-fn as_text(selector: &StringMap) -> String {
+pub(crate) fn as_text(selector: &StringMap) -> String {
     selector.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Returns an object as JSON with its kind, which the items of a list lack.
-fn json_of(kind: Kind, object: &DynamicObject) -> Result<Value, Error> {
-    let mut json = serde_json::to_value(object).map_err(Error::SerdeError)?;
-    let resource = kind.resource();
-    json["kind"] = resource.kind.into();
-    json["apiVersion"] = resource.api_version.into();
-    Ok(json)
+pub(crate) fn json_of(kind: Resource, object: &DynamicObject) -> Value {
+    // It consists of JSON, so this cannot fail.
+    let mut json = serde_json::to_value(object).unwrap_or_default();
+    json["kind"] = kind.kind.into();
+    json["apiVersion"] = kind.api_version().into();
+    json
 }

@@ -3,24 +3,22 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
-use kube::Error;
+use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
 use kube_endpoint_explain::{Objects, names_selector};
 
-use super::failed::{Failed, forbidden};
-use super::{AT_ONCE, Kind, Reader, Reading, SINGLE_NODES};
-use crate::pages::PAGE;
+use crate::error::{Failed, forbidden};
+use crate::reader::at_once;
+use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 impl Reading {
     /// Notes that the user may not read EndpointSelectors. Nobody has to know if they only rehearse
     /// a hand-over.
     fn selectors_not_read(&mut self, note: Option<String>, is_needed: bool) {
         match note {
-            Some(note) if is_needed => self.not_read(Kind::EndpointSelector, &note),
+            Some(note) if is_needed => self.not_read(Resource::ENDPOINT_SELECTORS, &note),
             Some(_) => self.known.selectors = false,
             None => {}
         }
@@ -33,13 +31,17 @@ fn is_attached(objects: &Objects, key: &ObjectKey) -> bool {
 
 impl Reader {
     /// Reads the EndpointSelectors of a namespace, or of all, if a Service names one.
-    pub(super) async fn selectors(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<()> {
+    pub(crate) async fn selectors(
+        &self,
+        reading: &mut Reading,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
         let objects = &reading.objects;
         let names_one = |key| objects.service(key).is_some_and(|it| names_selector(it).is_some());
         if !objects.services().any(names_one) {
             return Ok(());
         }
-        let kind = Kind::EndpointSelector;
+        let kind = Resource::ENDPOINT_SELECTORS;
         match self.add(&mut reading.objects, kind, namespace, ListParams::default()).await {
             Err(Failed::Request(error)) if says_not_there(&error) => {
                 reading.objects.note_no_endpoint_selectors();
@@ -53,24 +55,27 @@ impl Reader {
     }
 
     /// Reads the Leases on which the readiness of pods of attached Services depends.
-    async fn named_leases(&self, reading: &mut Reading) -> Result<()> {
+    async fn named_leases(&self, reading: &mut Reading) -> Result<(), ReadError> {
         let objects = &reading.objects;
         let services = objects.services().filter_map(|key| objects.service(key));
         let named =
             services.filter_map(|service| Some((service.key.namespace.clone(), objects.lease_of(service)?)));
         let named: BTreeSet<(Text, Text)> =
             named.map(|(namespace, name)| (namespace, name.clone())).collect();
-        let gets = named.into_iter().map(async |(namespace, name)| {
-            let got = self.get(Kind::Lease, &namespace, &name).await;
-            (ObjectKey { namespace, name }, got)
-        });
-        let read: Vec<_> = stream::iter(gets).buffer_unordered(AT_ONCE).collect().await;
+        let keys: Vec<ObjectKey> =
+            named.into_iter().map(|(namespace, name)| ObjectKey { namespace, name }).collect();
+        let mut gets = Vec::new();
+        for key in &keys {
+            gets.push(self.get(Resource::LEASES, &key.namespace, &key.name).boxed());
+        }
+        let read = at_once(gets).await;
         let mut notes = BTreeSet::new();
-        for (key, got) in read {
+        for (key, got) in keys.into_iter().zip(read) {
             match got {
                 Ok(lease) => lease.into_iter().try_for_each(|lease| reading.objects.add(lease))?,
                 Err(error) => {
-                    let note = forbidden(Err(Failed::Request(error)), Kind::Lease, Some(&key.namespace))?;
+                    let note =
+                        forbidden(Err(Failed::Request(error)), Resource::LEASES, Some(&key.namespace))?;
                     notes.extend(note.map(|note| format!("{note} Who leads by a Lease is not known.")));
                     reading.objects.note_lease_unread(key);
                 }
@@ -83,14 +88,14 @@ impl Reader {
     /// Reads the EndpointSelector that a Service names, and the pods that it selects; of a Service
     /// without a selector of its own, also the metadata of pods that it nearly selects. Returns the
     /// nodes of the pods.
-    pub(super) async fn attached(
+    pub(crate) async fn attached(
         &self,
         reading: &mut Reading,
         service: &Service,
         name: &str,
-    ) -> Result<BTreeSet<String>> {
+    ) -> Result<BTreeSet<String>, ReadError> {
         let namespace = &*service.key.namespace;
-        let kind = Kind::EndpointSelector;
+        let kind = Resource::ENDPOINT_SELECTORS;
         match self.get(kind, namespace, name).await {
             Ok(Some(object)) => {
                 reading.objects.add(object)?;
@@ -110,8 +115,8 @@ impl Reader {
         let mut nodes = BTreeSet::new();
         let Some(selector) = reading.objects.named_selector(service).cloned() else { return Ok(nodes) };
         let listed = self.add_pods(&mut reading.objects, namespace, &selector.to_string(), &mut nodes).await;
-        let note = forbidden(listed, Kind::Pod, Some(namespace))?;
-        note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+        let note = forbidden(listed, Resource::PODS, Some(namespace))?;
+        note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
         if reading.known.pods && service.endpoint_selector().is_some() {
             let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());
             let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
@@ -130,8 +135,9 @@ impl Reader {
     async fn misses(&self, reading: &mut Reading, namespace: &str, selector: &LabelSelector) {
         let mut found = reading.metadata.take().unwrap_or_default();
         let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
-        let api = self.api(Kind::Pod, Some(namespace));
-        for (_, miss) in selector.misses() {
+        let api = self.api(Resource::PODS, Some(namespace));
+        let misses: Vec<_> = selector.misses().collect();
+        for (_, miss) in misses {
             let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
@@ -154,29 +160,20 @@ impl Reader {
 
     /// Reads the pods that slices of an attached Service name and that its EndpointSelector does
     /// not select: a hand-over looks at them.
-    pub(super) async fn pods_of_slices(&self, reading: &mut Reading, service: &Service) -> Result<()> {
+    pub(crate) async fn pods_of_slices(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+    ) -> Result<(), ReadError> {
         let names = reading.objects.missing_pods(service);
         if names.is_empty() || !reading.known.pods {
             return Ok(());
         }
         let namespace = &*service.key.namespace;
-        let read = if names.len() > SINGLE_NODES {
-            self.add(&mut reading.objects, Kind::Pod, Some(namespace), ListParams::default()).await
-        } else {
-            let gets = names.iter().map(|name| self.get(Kind::Pod, namespace, name));
-            let pods: Result<Vec<_>, Error> =
-                stream::iter(gets).buffer_unordered(AT_ONCE).try_collect().await;
-            match pods {
-                Ok(pods) => {
-                    let mut pods = pods.into_iter().flatten();
-                    pods.try_for_each(|pod| reading.objects.add(pod))
-                        .map_err(|error| Failed::Object(error.into()))
-                }
-                Err(error) => Err(Failed::Request(error)),
-            }
-        };
-        let note = forbidden(read, Kind::Pod, Some(namespace))?;
-        note.iter().for_each(|note| reading.not_read(Kind::Pod, note));
+        let names = names.iter().map(|name| &**name).collect();
+        let read = self.add_named(&mut reading.objects, Resource::PODS, namespace, names).await;
+        let note = forbidden(read, Resource::PODS, Some(namespace))?;
+        note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
         Ok(())
     }
 }

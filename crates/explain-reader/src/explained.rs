@@ -1,0 +1,77 @@
+//! Reads a Service and explains it.
+
+use std::time::Duration;
+
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_explain::{Code, Explanation, Objects, Options, explain};
+
+use crate::{ReadError, Reader, Reading, may_tell_more};
+
+/// The time between two readings of a cluster in which a write may be under way: controllers finish
+/// it meanwhile.
+pub const BETWEEN_READINGS: Duration = Duration::from_secs(3);
+
+/// An explanation, and what it was made of.
+pub struct Explained {
+    pub explanation: Explanation,
+    pub objects: Objects,
+    /// The time of the reading.
+    pub at: Timestamp,
+}
+
+impl Reader {
+    /// Reads and explains a Service. The lists of a changing cluster do not show the same moment:
+    /// if a write may be under way, this reads again after [`BETWEEN_READINGS`]. `now` reads the
+    /// current time. The explanation names what could not be read.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotFound`] if there is no such Service, and others if reading fails. Kinds that
+    /// the user may not read are no errors.
+    pub async fn explain_service(
+        &self,
+        key: &ObjectKey,
+        options: &Options,
+        now: &(dyn Fn() -> Timestamp + Sync),
+    ) -> Result<Explained, ReadError> {
+        let mut notes = Vec::new();
+        let mut explained = self.explain_once(key, options, now, &mut notes).await?;
+        if explained.explanation.codes().into_iter().any(Code::may_be_under_way) {
+            tokio::time::sleep(BETWEEN_READINGS).await;
+            explained = self.explain_once(key, options, now, &mut notes).await?;
+        }
+        notes.sort();
+        notes.dedup();
+        explained.explanation = explained.explanation.with_not_read(notes);
+        Ok(explained)
+    }
+
+    /// Reads and explains a Service once. It adds to `notes` what could not be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::explain_service`].
+    pub async fn explain_once(
+        &self,
+        key: &ObjectKey,
+        options: &Options,
+        now: &(dyn Fn() -> Timestamp + Sync),
+        notes: &mut Vec<String>,
+    ) -> Result<Explained, ReadError> {
+        let Reading { mut objects, metadata, notes: new, known } = self.service(key).await?;
+        notes.extend(new);
+        let options = options.clone().with_known(known);
+        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let at = now();
+        let explain = |objects: &_| {
+            let explanation = explain(objects, key, &topology, at, metadata.as_deref(), &options);
+            explanation.ok_or_else(|| ReadError::NotFound(format!("there is no Service {key}")))
+        };
+        let mut explanation = explain(&objects)?;
+        if explanation.codes().into_iter().any(may_tell_more) {
+            self.signs(&mut objects, key).await;
+            explanation = explain(&objects)?;
+        }
+        Ok(Explained { explanation, objects, at })
+    }
+}

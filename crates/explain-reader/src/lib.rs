@@ -1,0 +1,55 @@
+//! Reads from an API server what an explanation of a Service or a pod looks at, and explains it:
+//! for tools and pages that answer "why does my Service have no endpoints?".
+//!
+//! ```
+//! use jiff::Timestamp;
+//! use kube_endpoint_core_model::ObjectKey;
+//! use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+//! use kube_endpoint_explain::Options;
+//! use kube_endpoint_explain_reader::{ReadError, Reader};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // In a cluster: kube::Client::try_default().
+//!     let server = EmbeddedApiServer::builder().build()?;
+//!     let listener = server.listen("127.0.0.1:0".parse()?).await?;
+//!     let config = kube::Config::new(format!("http://{}", listener.address()).parse()?);
+//!     let reader = Reader::new(kube::Client::try_from(config)?);
+//!
+//!     let web = ObjectKey::new("default", "web");
+//!     let explained = reader.explain_service(&web, &Options::default(), &Timestamp::now).await;
+//!     assert!(matches!(explained, Err(ReadError::NotFound(_))));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The source is what answers the client's requests: an API server with the rights of the client's
+//! user, a part of one that a tower service filters, or a server in the same process that holds
+//! manifests.
+//!
+//! - [`Reader::service`], [`Reader::pod`] and [`Reader::all`] read the objects of one explanation,
+//!   or of a report about all Services, and note the kinds that the user may not read.
+//! - [`Reader::explain_service`] reads and explains, and reads once more if a write may be under
+//!   way.
+//! - [`Resource`] and [`List`] read lists page by page.
+//!
+//! No request changes the cluster, except [`Reader::delete`].
+
+mod attached;
+mod elsewhere;
+mod error;
+mod explained;
+mod more;
+mod pages;
+mod progress;
+mod reader;
+mod resource;
+mod signs;
+
+pub use error::{ObjectFailure, ReadError};
+pub use explained::{BETWEEN_READINGS, Explained};
+pub use pages::{List, PAGE, check_kind};
+pub use progress::Progress;
+pub use reader::{Reader, Reading};
+pub use resource::{Page, Resource};
+pub use signs::may_tell_more;
