@@ -30,8 +30,8 @@ fn summary(shares: &Shares, described: usize) -> String {
     text
 }
 
-/// Returns the names of the faults about which `kubectl describe` says the words of the cause. A test
-/// of kubectl writes the list.
+/// Returns the names of the faults about which `kubectl describe` prints the words of the cause. A
+/// test of kubectl writes the list.
 fn described() -> BTreeSet<String> {
     let text = std::fs::read_to_string(folder("diagnosis").join("described")).unwrap();
     text.lines().map(str::to_owned).collect()

@@ -1,5 +1,5 @@
-//! Finds out about which clusters of `integration-tests/diagnosis` `kubectl describe` says the words
-//! of the cause, for the comparison in `docs/diagnosis.md`.
+//! Finds out about which clusters of `integration-tests/diagnosis` `kubectl describe` prints the
+//! words of the cause, for the comparison in `docs/diagnosis.md`.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use crate::kubectl::common::*;
 /// The kinds that the server stores and that `kubectl describe` of a Service and of pods reads.
 const KINDS: [&str; 6] = ["Node", "Service", "Pod", "Endpoints", "EndpointSlice", "Event"];
 
-/// Returns all that `kubectl describe` says about the Service and the pods of a case, in lower case.
+/// Returns all that `kubectl describe` prints about the Service and the pods of a case, in lower
+/// case.
 fn described(case: &Fault) -> String {
     let kubectl = Kubectl::start();
     let cluster = case.settled(case.now(), &Options::default());
