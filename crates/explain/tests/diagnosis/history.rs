@@ -12,9 +12,9 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 /// Returns true if these files hold a case and a source of the findings.
-fn edits_both<'p>(paths: impl Iterator<Item = &'p str> + Clone) -> bool {
+fn edits_both<'p>(mut paths: impl Iterator<Item = &'p str> + Clone) -> bool {
     let is_case = |path: &str| path.starts_with("integration-tests/diagnosis/") && path.ends_with(".yaml");
-    paths.clone().any(is_case) && paths.clone().any(|path| path.starts_with("crates/explain/src/"))
+    paths.clone().any(is_case) && paths.any(|path| path.starts_with("crates/explain/src/"))
 }
 
 #[test]
