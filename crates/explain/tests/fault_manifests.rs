@@ -1,7 +1,7 @@
 //! Reads the manifests of `integration-tests/faults`, which have one fault each, and the small
-//! clusters of `integration-tests/diagnosis`, with healthy ones that only look as if they had one.
-//! Any program takes them as they are: `render`, `--embedded-load` and kubectl. The comments at the
-//! top of each are YAML, too, and tell tests what to expect.
+//! clusters of `integration-tests/diagnosis`: some of these only look as if they had one. Any
+//! program takes them as they are: `render`, `--embedded-load` and kubectl. The comments at the top
+//! of each are YAML, too, and tell tests what to expect.
 #![allow(dead_code, reason = "the tests of two crates read it, each a part")]
 #![allow(
     clippy::unwrap_used,

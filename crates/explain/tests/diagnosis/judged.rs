@@ -22,7 +22,7 @@ pub(crate) struct Judged {
     pub(crate) is_false_alarm: bool,
 }
 
-/// The answer of the program about the subject of a case.
+/// The parts of an explanation that a test compares.
 struct Answer {
     first: Option<Code>,
     is_fine: bool,

@@ -1,18 +1,18 @@
 //! Tests that `docs/diagnosis.md` is current. Its introduction is written by hand, and the sections
 //! are generated from the cases: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
 use super::judged::Judged;
 use super::shares::{Shares, percent};
 use super::{cases, judge_all};
-use crate::fault_manifests::Fault;
+use crate::fault_manifests::{Fault, folder};
 use crate::faults::code;
 
 /// Returns the counted answers.
-fn summary(shares: &Shares) -> String {
+fn summary(shares: &Shares, described: usize) -> String {
     let share = |all, right| format!("{right} of {all} ({} %)", percent((all, right)));
     let (all, right) = shares.right();
     let rows = [
@@ -25,11 +25,25 @@ fn summary(shares: &Shares) -> String {
     for (name, today, aim) in rows {
         writeln!(text, "| {name} | {today} | {aim} |").unwrap();
     }
+    let described = share(shares.faults, described);
+    writeln!(text, "| Words of the cause in `kubectl describe` | {described} | |").unwrap();
     text
 }
 
+/// Returns the names of the faults about which `kubectl describe` prints the words of the cause. A
+/// test of kubectl writes the list.
+fn described() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(folder("diagnosis").join("described")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
 /// Returns the row of a case.
-fn row(name: &str, case: &Fault, judged: &Judged) -> String {
+fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) -> String {
+    let described = match case.healthy {
+        true => "",
+        false if described.contains(name) => "yes",
+        false => "no",
+    };
     let first = match case.healthy {
         true => "healthy".to_owned(),
         false => {
@@ -38,7 +52,7 @@ fn row(name: &str, case: &Fault, judged: &Judged) -> String {
         }
     };
     let today = if judged.wrong.is_empty() { "right" } else { "open" };
-    format!("| `{name}` | {} | {} | {first} | {today} |\n", case.about, case.source)
+    format!("| `{name}` | {} | {} | {first} | {today} | {described} |\n", case.about, case.source)
 }
 
 /// Returns the sections of all kinds.
@@ -50,12 +64,15 @@ fn expected(head: &str) -> String {
     for (name, case) in &cases {
         kinds.entry(&case.kind).or_default().push((name, case));
     }
-    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares));
+    let described = described();
+    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, described.len()));
     for (kind, cases) in kinds {
         let (all, right) = shares.kinds[kind];
         writeln!(text, "\n## Kind: {kind}\n\n{right} of {all} are right.\n").unwrap();
-        text.push_str("| Case | State | Source | First code | Today |\n|---|---|---|---|---|\n");
-        text.extend(cases.into_iter().map(|(name, case)| row(name, case, &judged[name])));
+        text.push_str(
+            "| Case | State | Source | First code | Today | `describe` |\n|---|---|---|---|---|---|\n",
+        );
+        text.extend(cases.into_iter().map(|(name, case)| row(name, case, &judged[name], &described)));
     }
     text
 }

@@ -63,30 +63,36 @@ impl fmt::Display for Shares {
     }
 }
 
-/// The least that the answers may be. It only ever becomes stricter, until 95 % of all cases and of
-/// each kind are right, 98 % of the first codes, and no answer is a false OK or a false alarm.
+/// The least numbers of right answers. They only rise: cases that are not right yet may be added at
+/// any time.
 pub(crate) struct Floor {
-    /// Percent of all cases that are right in every part.
+    /// Cases that are right in every part.
     right: usize,
-    /// The same, of each kind.
-    right_of_kind: usize,
     first_codes: usize,
-    false_ok: usize,
-    false_alarms: usize,
+    /// Faults that are not called OK.
+    faults_seen: usize,
+    /// Healthy clusters without an alarm.
+    no_alarms: usize,
+    /// True once all aims are reached: 95 % of all cases and of each kind right in every part, 98 %
+    /// of the first codes, no false OK, no false alarm. From then on, they stay reached.
+    is_aim_reached: bool,
 }
 
 pub(crate) const FLOOR: Floor =
-    Floor { right: 0, right_of_kind: 0, first_codes: 0, false_ok: usize::MAX, false_alarms: usize::MAX };
+    Floor { right: 136, first_codes: 119, faults_seen: 119, no_alarms: 58, is_aim_reached: false };
 
 impl Floor {
     /// Asserts that answers are not worse.
     pub(crate) fn check(&self, shares: &Shares) {
-        assert!(percent(shares.right()) >= self.right, "{shares}");
-        for (name, kind) in &shares.kinds {
-            assert!(percent(*kind) >= self.right_of_kind, "{name}: {shares}");
+        assert!(shares.right().1 >= self.right, "{shares}");
+        assert!(shares.first_codes >= self.first_codes, "{shares}");
+        assert!(shares.faults - shares.false_ok >= self.faults_seen, "{shares}");
+        assert!(shares.healthy - shares.false_alarms >= self.no_alarms, "{shares}");
+        if self.is_aim_reached {
+            let all = shares.kinds.values().copied().chain([shares.right()]);
+            assert!(all.map(percent).min() >= Some(95), "{shares}");
+            assert!(percent((shares.faults, shares.first_codes)) >= 98, "{shares}");
+            assert_eq!((shares.false_ok, shares.false_alarms), (0, 0), "{shares}");
         }
-        assert!(percent((shares.faults, shares.first_codes)) >= self.first_codes, "{shares}");
-        assert!(shares.false_ok <= self.false_ok, "{shares}");
-        assert!(shares.false_alarms <= self.false_alarms, "{shares}");
     }
 }

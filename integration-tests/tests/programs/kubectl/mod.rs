@@ -3,8 +3,11 @@
 //! package `kubernetes-client`. The harness ignores them if it is missing.
 
 mod common;
+mod described;
 mod embedded;
 mod everyday;
+#[path = "../../../../crates/explain/tests/fault_manifests.rs"]
+mod fault_manifests;
 mod faults;
 mod forms;
 mod mistakes;
@@ -22,6 +25,7 @@ pub(crate) fn tests() -> Vec<Tests> {
     vec![
         embedded,
         tests!(programs::kubectl =>
+            described::the_comparison_with_describe_is_current,
             everyday::discovery_commands,
             everyday::objects_are_created_and_shown,
             everyday::objects_are_applied_and_changed,
