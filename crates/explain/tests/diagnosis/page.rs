@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
+use kube_endpoint_explain::Code;
+
 use super::judged::Judged;
 use super::shares::{Shares, percent};
 use super::{cases, judge_all};
 use crate::fault_manifests::{Fault, folder};
-use crate::faults::code;
 
 /// Returns the counted answers.
 fn summary(shares: &Shares, described: usize) -> String {
@@ -47,8 +48,11 @@ fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) 
     let first = match case.healthy {
         true => "healthy".to_owned(),
         false => {
-            let (id, rest) = (&case.code, code(&case.code).name());
-            format!("[{id}](verdicts.md#{}-{rest})", id.to_lowercase())
+            let id = &case.code;
+            // The finding may not be there yet.
+            id.parse::<Code>().map_or(id.clone(), |code| {
+                format!("[{id}](verdicts.md#{}-{})", id.to_lowercase(), code.name())
+            })
         }
     };
     let today = if judged.wrong.is_empty() { "right" } else { "open" };
