@@ -122,7 +122,7 @@ impl Reader {
             let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
             if let Some(labels) = labels.filter(|_| is_empty) {
                 self.near(reading, namespace, &labels).await;
-                self.near_pods(reading, namespace, &labels).await?;
+                self.near_pods(reading, &service.key, &labels).await?;
             }
             self.misses(reading, namespace, &selector).await;
             self.failed_creates(reading, service).await?;

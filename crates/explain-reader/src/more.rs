@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use kube_endpoint_core_model::{Service, StringMap};
+use kube_endpoint_core_model::{ObjectKey, Service, StringMap};
 use kube_endpoint_explain::near_pods;
 use serde_json::json;
 
@@ -18,16 +18,17 @@ use crate::{PAGE, ReadError, Reader, Reading, Resource};
 const SUBDOMAINS: usize = 10;
 
 impl Reader {
-    /// Reads the pods that nearly match a selector, a few of each kind: they may not be ready. An
-    /// explanation says less about one that cannot be read.
+    /// Reads the pods that nearly match a selector, a few of each kind, and those of a workload
+    /// with the name of the Service. An explanation says less about one that cannot be read.
     pub(crate) async fn near_pods(
         &self,
         reading: &mut Reading,
-        namespace: &str,
+        service: &ObjectKey,
         selector: &StringMap,
     ) -> Result<(), ReadError> {
+        let namespace = &*service.namespace;
         let metadata = reading.metadata.as_deref().unwrap_or_default();
-        let names = near_pods(selector, metadata.iter().map(|(name, labels)| (name, labels)));
+        let names = near_pods(&service.name, selector, metadata.iter().map(|(name, labels)| (name, labels)));
         let pods =
             at_once(names.iter().map(|name| self.get(Resource::PODS, namespace, name).boxed()).collect());
         pods.await.into_iter().flatten().flatten().try_for_each(|pod| Ok(reading.objects.add(pod)?))

@@ -286,7 +286,7 @@ impl Reader {
             if is_empty && reading.known.pods {
                 self.near(&mut reading, namespace, selector).await;
                 self.pods_elsewhere(&mut reading, namespace, selector).await?;
-                self.near_pods(&mut reading, namespace, selector).await?;
+                self.near_pods(&mut reading, key, selector).await?;
             }
             self.governing_services(&mut reading, &service).await?;
             self.failed_creates(&mut reading, &service).await?;
@@ -488,8 +488,12 @@ impl Reader {
         let others = selector
             .iter()
             .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
-        let all: Vec<String> = lacking.chain(others).collect();
+        // At last all, of which some may have the name of the Service.
+        let all: Vec<String> = lacking.chain(others).chain([String::new()]).collect();
         for labels in all {
+            if labels.is_empty() && !found.is_empty() {
+                break;
+            }
             let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {

@@ -128,8 +128,7 @@ fn codes(cluster: Cluster) -> Vec<Code> {
     explained(&settled(cluster, true)).codes()
 }
 
-/// A container may listen on ports that it does not declare. Most declarations that differ from the
-/// Service differ in the protocol only.
+/// A container may listen on ports that it does not declare.
 #[test]
 fn a_number_is_told_only_if_no_container_declares_it() {
     let target = |port: Value| {
@@ -139,7 +138,7 @@ fn a_number_is_told_only_if_no_container_declares_it() {
         |number: u16, protocol: &str| target(json!({"port": 80, "targetPort": number, "protocol": protocol}));
     assert_eq!(codes(number(9090, "TCP")), [Code::PortNotDeclared]);
     assert_eq!(codes(number(8080, "TCP")), []);
-    assert_eq!(codes(number(8080, "UDP")), []);
+    assert_eq!(codes(number(8080, "UDP")), [Code::PortNotDeclared]);
     let with = |cluster: Cluster, ports: Value| {
         cluster
             .select("Pod", "web-1")
@@ -154,10 +153,10 @@ fn a_number_is_told_only_if_no_container_declares_it() {
         @"port 80 of the Service has the targetPort 9090, which other pods declare; pod web-2 declares only 8080"
     );
     let explanation = explained(&settled(number(9090, "TCP"), true));
-    assert_eq!(explanation.verdict.status, Status::Ok);
+    assert_eq!(explanation.verdict.status, Status::Degraded);
     insta::assert_snapshot!(
         explanation.to_do[0].message,
-        @"port 80 of the Service has the targetPort 9090, and the containers of the pods declare only 8080"
+        @"port 80 of the Service has the targetPort 9090, and the containers of the pods declare only 8080, so clients are likely refused"
     );
 }
 

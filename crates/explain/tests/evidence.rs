@@ -51,7 +51,7 @@ fn probed(name: &str, ports: &[i64]) -> Value {
 }
 
 #[test]
-fn a_target_port_that_no_container_declares_is_a_warning_only_with_a_probe_elsewhere() {
+fn a_target_port_that_no_container_declares_is_a_warning_only_beside_one_that_all_declare() {
     let check = |ports: Value, containers: Value, want: &[Severity]| {
         let cluster = with_containers(with_ports(web(1), ports), "web-1", containers);
         let severities: Vec<Severity> =
@@ -61,10 +61,15 @@ fn a_target_port_that_no_container_declares_is_a_warning_only_with_a_probe_elsew
     let port = |target: i64| json!([{"port": 80, "targetPort": target, "protocol": "TCP"}]);
     check(port(80), json!([probed("app", &[8080])]), &[Severity::Warning]);
     check(port(8080), json!([probed("app", &[8080])]), &[]);
-    // Without a probe, or with one of the target port, nothing shows that clients are refused.
-    check(port(80), json!([{"name": "app", "ports": [{"containerPort": 8080}]}]), &[Severity::Info]);
+    check(port(80), json!([{"name": "app", "ports": [{"containerPort": 8080}]}]), &[Severity::Warning]);
+    // A probe asks the target port, so something listens there.
     let of_target = json!([{"name": "app", "ports": [{"containerPort": 8080}], "readinessProbe": {"httpGet": {"port": 80}}}]);
     check(port(80), of_target, &[Severity::Info]);
+    // A gateway listens where its configuration says.
+    check(port(5432), json!([probed("app", &[8080, 8443, 15021])]), &[Severity::Info]);
+    // The declared port is not for clients.
+    let metrics = json!([{"name": "app", "ports": [{"name": "metrics", "containerPort": 9090}]}]);
+    check(port(80), metrics, &[Severity::Info]);
     // A container that declares nothing may listen on any port.
     check(port(80), json!([{"name": "app"}, probed("proxy", &[15021])]), &[Severity::Info]);
     // The Service leads to the probed port, too: the other one is there on purpose.

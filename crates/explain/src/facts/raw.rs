@@ -31,6 +31,8 @@ pub(crate) struct RawFields {
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// The minor versions of the kubelets of nodes.
     pub(crate) kubelets: HashMap<Text, u32>,
+    /// Services that need no pods here, and the program because of which.
+    pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Slices without the label that names their Service.
     unlabelled_slices: BTreeSet<ObjectKey>,
     /// Events that tell why the pods of a workload cannot be created.
@@ -103,6 +105,7 @@ impl RawFields {
         self.mistyped.extend(other.mistyped);
         self.finalizers.extend(other.finalizers);
         self.kubelets.extend(other.kubelets);
+        self.need_no_pods.extend(other.need_no_pods);
         self.unlabelled_slices.extend(other.unlabelled_slices);
         other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
         self.known.extend(other.known);
@@ -112,6 +115,7 @@ impl RawFields {
     pub(crate) fn forget_service(&mut self, key: &ObjectKey) {
         self.external_names.remove(key);
         self.finalizers.remove(key);
+        self.need_no_pods.remove(key);
         self.mistyped.remove(key);
     }
 
@@ -145,6 +149,9 @@ impl RawFields {
                 let mistyped = MistypedKey::all_of(metadata);
                 if !mistyped.is_empty() {
                     self.mistyped.insert(key.clone(), mistyped);
+                }
+                if let Some(program) = serving_elsewhere(metadata) {
+                    self.need_no_pods.insert(key.clone(), program);
                 }
                 if let Some(name) = object["spec"]["externalName"].as_str() {
                     self.external_names.insert(key.clone(), name.into());
@@ -275,6 +282,21 @@ impl ServingContainer {
         });
         Self { name: text(&container["name"]).into(), ports, probe }
     }
+}
+
+/// Returns the program because of which a Service needs no pods in this cluster, or not always.
+fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
+    let annotations = &metadata["annotations"];
+    let is_global = |key: &str| annotations[key] == "true";
+    if ["service.cilium.io/global", "io.cilium/global-service"].into_iter().any(is_global) {
+        return Some("Cilium");
+    }
+    let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let is_canary = |owner: &Value| {
+        text(&owner["apiVersion"]).starts_with("flagger.app/")
+            && text(&metadata["name"]) == format!("{}-canary", text(&owner["name"]))
+    };
+    owners.any(is_canary).then_some("Flagger")
 }
 
 fn text(value: &Value) -> &str {

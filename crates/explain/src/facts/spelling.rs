@@ -1,7 +1,8 @@
-//! How near two texts are, and which annotation of ours a key is nearly.
+//! How near two texts are, and which annotation of Services a key is nearly.
 
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, SELECTOR_GROUP,
+    ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, ANNOTATION_TOPOLOGY_AWARE_HINTS,
+    ANNOTATION_TOPOLOGY_MODE, SELECTOR_GROUP,
 };
 
 /// The most letters in which the prefix of a key may differ from ours.
@@ -9,6 +10,9 @@ const SLIPS: usize = 3;
 
 /// Returns the annotation that a key nearly is. The letters count, and not what separates them.
 pub(crate) fn meant(key: &str) -> Option<&'static str> {
+    if let Some(annotation) = of_kubernetes(key) {
+        return Some(annotation);
+    }
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
     let letters =
         |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
@@ -22,6 +26,13 @@ pub(crate) fn meant(key: &str) -> Option<&'static str> {
         (false, false) => return None,
     };
     (key != wanted).then_some(wanted)
+}
+
+/// Returns the annotation of Kubernetes for Services that a key nearly is.
+fn of_kubernetes(key: &str) -> Option<&'static str> {
+    let known = [ANNOTATION_TOPOLOGY_MODE, ANNOTATION_TOPOLOGY_AWARE_HINTS];
+    let nearly = |annotation: &&&str| (1..=SLIPS).contains(&edits(&key.to_lowercase(), annotation));
+    known.iter().find(nearly).copied().filter(|_| !known.contains(&key))
 }
 
 /// Returns the number of single-character edits between two texts (Levenshtein distance).
@@ -62,6 +73,10 @@ mod tests {
             ("endpoint-selector", selector),
             ("kube-endpoint-manager.github.io/endpoint", endpoints),
             ("kube-endpoint-manager.github.io/retired-until", endpoints),
+            ("service.kubernetes.io/topology-mod", Some(ANNOTATION_TOPOLOGY_MODE)),
+            ("service.kubernetes.io/topologymode", Some(ANNOTATION_TOPOLOGY_MODE)),
+            (ANNOTATION_TOPOLOGY_MODE, None),
+            ("service.kubernetes.io/headless", None),
             (ANNOTATION_ENDPOINT_SELECTOR, None),
             (ANNOTATION_ENDPOINTS, None),
             ("endpoints", None),

@@ -103,7 +103,7 @@ pub enum Idle {
 }
 
 /// The kinds of workloads that explanations read.
-pub const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
+const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
 
 impl Workload {
     /// Reads a workload. Returns `None` if another workload owns it, or if the kind is another one.

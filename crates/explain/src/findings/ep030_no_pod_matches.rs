@@ -13,7 +13,6 @@ use crate::facts::workload::{IdleWorkload, Workload};
 use crate::findings::code::Severity;
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::{NoPods, ROLLOUTS_HASH};
-use crate::models::selection::Selection;
 
 about! {
     /// No pod of the namespace has all labels of the selector. A Service selects pods of its own
@@ -25,7 +24,8 @@ about! {
     /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
     /// finding says why: it is scaled to zero, paused, suspended or finished, or no node matches
     /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods while nobody sends
-    /// requests, which is an info.
+    /// requests, and so does the canary Service of Flagger between releases; a global Service of
+    /// Cilium may have its pods in other clusters. These are an info.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
 }
@@ -48,13 +48,7 @@ pub struct NoPodMatches {
 
 /// Returns a workload that makes no pods, if it and no other one would make those of the Service.
 fn idle_workload(inputs: &FaultInputs<'_>) -> Option<IdleWorkload> {
-    let selects = |workload: &&Workload| match inputs.selection {
-        Selection::Own(selector) => selector.selects(&workload.labels),
-        Selection::Attached { selector, .. } => selector.matches(&workload.labels),
-        _ => false,
-    };
-    let of_namespace = inputs.objects.workloads_of(&inputs.service.key.namespace);
-    let selected: Vec<&Workload> = of_namespace.filter(selects).collect();
+    let selected: Vec<&Workload> = inputs.selected_workloads().collect();
     // The pods of one that makes some are on their way.
     let all_are_idle = selected.iter().all(|workload| workload.idle.is_some());
     let Workload { kind, key, idle, .. } = selected.first().filter(|_| all_are_idle)?;
@@ -90,7 +84,8 @@ impl Finding for NoPodMatches {
     }
 
     fn severity(&self) -> Option<Severity> {
-        matches!(self.cause, NoPods::ScaledToZero { .. }).then_some(Severity::Info)
+        matches!(self.cause, NoPods::ScaledToZero { .. } | NoPods::InOtherClusters { .. })
+            .then_some(Severity::Info)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -152,6 +147,19 @@ impl Finding for NoPodMatches {
             NoPods::ScaledToZero { by } => {
                 Remedy::ask(ServiceOwner, format!("Nothing: {by} starts pods when a client needs them"))
             }
+            NoPods::InOtherClusters { .. } => {
+                Remedy::ask(ServiceOwner, "Nothing, if pods of another cluster serve the Service")
+            }
+            NoPods::PodsOfTheName { pods, .. } => {
+                let are = if pods.len() == 1 { "is" } else { "are" };
+                let pods = some(pods, pods.len());
+                let labels = Step::kubectl_in(&service.namespace, ["get", "pods", "--show-labels"]);
+                Remedy::ask(
+                    ServiceOwner,
+                    format!("Correct spec.selector, if {pods} {are} meant; else start pods with these labels"),
+                )
+                .shown_by([labels])
+            }
         }
     }
 }
@@ -195,6 +203,16 @@ fn text(cause: &NoPods) -> String {
         }
         NoPods::PodOfStatefulSet { set, ordinal } => {
             format!("; that is pod {set}-{ordinal} of a StatefulSet {set}")
+        }
+        NoPods::InOtherClusters { by } => {
+            format!("; it is a global Service of {by}, which pods of other clusters serve, too")
+        }
+        NoPods::PodsOfTheName { pods, differ } => {
+            let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
+            format!("; {pod} {} {have} {}", some(pods, pods.len()), differ.join(" and "))
+        }
+        NoPods::ScaledToZero { by: by @ "Flagger" } => {
+            format!("; {by} scales the pods to zero between releases")
         }
         NoPods::ScaledToZero { by } => {
             format!("; {by} scales the pods to zero while nobody sends requests")

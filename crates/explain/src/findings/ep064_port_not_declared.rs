@@ -20,11 +20,11 @@ about! {
     /// Kubernetes does not check the number: a container may listen on ports that it does not
     /// declare. So this is a finding only if each pod declares ports and none of them is this
     /// number, whatever their protocols are; if some pods declare only others; or if all declare it
-    /// for UDP and the Service is for TCP alone. It is a warning if something else shows that
-    /// clients are refused: the pods are ready through a probe of a declared port to which no port
-    /// of the Service leads, and each of their containers declares ports, or a Job owns the pod.
-    /// The status page does not know probes, owners and the ports without a name, and leaves the
-    /// finding out.
+    /// for another protocol than that of the Service's port. It is a warning if something else
+    /// shows that clients are refused: all pods declare one port for clients only, to which no port
+    /// of the Service leads, and no probe asks the targetPort; some pods are ready through a probe
+    /// of another port, a Job owns a pod, or the protocols differ. A pod that declares several
+    /// ports, such as a gateway, may listen on more, so then it is information.
     EP064 "port-not-declared" Info
     "A targetPort is a number that containers of the pods do not declare."
 }
@@ -52,9 +52,10 @@ pub struct PortNotDeclared {
 pub enum NotDeclared {
     /// No pod declares it.
     All {
-        /// The port through whose probe all pods are ready, if no probe tells of the targetPort.
+        /// The only port for clients that all pods declare, if no port of the Service leads to it
+        /// and no probe asks the targetPort.
         #[serde(skip_serializing_if = "Option::is_none")]
-        probed: Option<i32>,
+        only: Option<i32>,
     },
     /// Other pods of the Service declare it.
     Some {
@@ -80,8 +81,9 @@ impl Finding for PortNotDeclared {
     /// refused.
     fn severity(&self) -> Option<Severity> {
         match &self.not_declared {
-            NotDeclared::All { probed: Some(_) }
+            NotDeclared::All { only: Some(_) }
             | NotDeclared::Some { probed: Some(_), .. }
+            | NotDeclared::Protocol { .. }
             | NotDeclared::Job { .. } => Some(Severity::Warning),
             _ => None,
         }
@@ -90,16 +92,16 @@ impl Finding for PortNotDeclared {
     fn remedy(&self, _: &ObjectKey) -> Remedy {
         let target = self.target;
         match &self.not_declared {
-            NotDeclared::All { probed: None } => Remedy::ask(
+            NotDeclared::All { only: None } => Remedy::ask(
                 ServiceOwner,
                 format!(
                     "Nothing, if the pods listen on port {target}; else set the targetPort to the port on which they listen"
                 ),
             ),
-            NotDeclared::All { probed: Some(probed) } => Remedy::ask(
+            NotDeclared::All { only: Some(only) } => Remedy::ask(
                 ServiceOwner,
                 format!(
-                    "Set the targetPort to the port on which the pods listen for these clients, such as {probed}; if they listen on {target}, too, declare it on the container"
+                    "Set the targetPort to {only}, if the pods listen there for these clients; if they listen on {target}, declare it on the container"
                 ),
             ),
             NotDeclared::Some { pods, .. } => Remedy::ask(
@@ -138,13 +140,10 @@ impl fmt::Display for PortNotDeclared {
         let declared = names(&declared);
         let target_port = format!("{port} of the Service has the targetPort {target}");
         match not_declared {
-            NotDeclared::All { probed: None } => {
-                write!(f, "{target_port}, and the containers of the pods declare only {declared}")
+            NotDeclared::All { only } => {
+                write!(f, "{target_port}, and the containers of the pods declare only {declared}")?;
+                only.iter().try_for_each(|_| write!(f, ", so clients are likely refused"))
             }
-            NotDeclared::All { probed: Some(probed) } => write!(
-                f,
-                "{target_port}, and the containers of the pods declare only {declared}; the pods are ready through a probe of port {probed}, so clients are likely refused"
-            ),
             NotDeclared::Some { pods, probed } => {
                 let (pod, declare, are, refuse) = match pods.len() {
                     1 => ("pod", "declares", "it is", "refuses"),
@@ -196,31 +195,45 @@ fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
     }
     let not_declared = numbers(inputs.service).filter(|(_, number)| !declared.contains(number));
     let found = not_declared.map(|(port, number)| {
-        let probed = probed_by_all(inputs, port, number);
+        let only = only_port(inputs, port, number);
         let declared = declared.iter().copied().collect();
-        PortNotDeclared::of(port, number, declared, NotDeclared::All { probed })
+        PortNotDeclared::of(port, number, declared, NotDeclared::All { only })
     });
     found.collect()
 }
 
-/// Returns the declared port through whose probe all pods are ready in place of a target port. If
-/// another port of the Service leads to the probed port, the Service has both on purpose.
-fn probed_by_all(inputs: &FaultInputs<'_>, port: &ServicePort, number: i32) -> Option<i32> {
-    let is_led_to = |serving: &Serving, probed: i32| {
+/// Returns the only port for clients that all ready pods declare, if no port of the Service leads to
+/// it: the targetPort is then likely wrong. A pod with several ports listens where its
+/// configuration says, as gateways do.
+fn only_port(inputs: &FaultInputs<'_>, port: &ServicePort, target: i32) -> Option<i32> {
+    // Operators do not declare the port of their metrics.
+    if is_internal(&port.name) || is_internal(&inputs.service.key.name) {
+        return None;
+    }
+    let is_led_to = |serving: &Serving, number: i32| {
         inputs.service.ports.iter().any(|other| match &other.target_port {
-            TargetPort::Number(number) => *number == probed,
+            TargetPort::Number(other) => *other == number,
             TargetPort::Name(name) => {
-                serving.ports().any(|one| one.name == *name && one.container_port == probed)
+                serving.ports().any(|one| one.name == *name && one.container_port == number)
             }
         })
     };
-    let probed = |(_, serving): &ReadyPod<'_>| {
-        let probed = serving.probed_instead_of(number)?;
-        (!is_led_to(serving, probed)).then_some(probed)
+    let only = |(_, serving): &ReadyPod<'_>| {
+        let is_asked = serving.containers.iter().any(|it| it.probe == Some(target));
+        let for_clients = serving.ports().filter(|it| it.protocol == port.protocol && !is_internal(&it.name));
+        let numbers: BTreeSet<i32> = for_clients.map(|it| it.container_port).collect();
+        let only = numbers.first().copied().filter(|_| numbers.len() == 1)?;
+        (!is_asked && serving.declares_all() && !is_led_to(serving, only)).then_some(only)
     };
-    let pods = inputs.ready_pods().filter(|_| *port.protocol == *"TCP")?;
-    let all: Option<Vec<i32>> = pods.iter().map(probed).collect();
-    all?.first().copied()
+    let all: BTreeSet<i32> = inputs.ready_pods()?.iter().map(only).collect::<Option<_>>()?;
+    all.first().copied().filter(|_| all.len() == 1)
+}
+
+/// Returns true if a port or a Service with this name is not for the clients of a program.
+fn is_internal(name: &str) -> bool {
+    ["metric", "prom", "health", "probe", "ready", "live", "admin", "debug", "pprof", "status", "webhook"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Returns the target ports that some pods declare and others do not, if these declare others, or a
@@ -256,13 +269,12 @@ fn by_some(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
     found
 }
 
-/// Returns the TCP ports whose number all pods that declare it declare for another protocol. Most
-/// declarations of TCP are omissions of another protocol, and a Service that has the number for
-/// both protocols does so on purpose.
+/// Returns the ports whose number all pods that declare it declare for another protocol. A Service
+/// that has the number for both protocols does so on purpose.
 fn of_other_protocol(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
     let Some(pods) = inputs.ready_pods() else { return Vec::new() };
     let mut found = Vec::new();
-    for (port, target) in numbers(inputs.service).filter(|(port, _)| *port.protocol == *"TCP") {
+    for (port, target) in numbers(inputs.service) {
         let has_both = numbers(inputs.service).filter(|(_, number)| *number == target).count() > 1;
         let is_probed = |serving: &Serving| serving.containers.iter().any(|it| it.probe == Some(target));
         let ports = pods.iter().flat_map(|(_, serving)| serving.ports());
@@ -270,7 +282,9 @@ fn of_other_protocol(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
             ports.filter(|one| one.container_port == target).map(|one| &one.protocol).collect();
         let mut protocols = protocols.into_iter();
         let (Some(has), None) = (protocols.next(), protocols.next()) else { continue };
-        if has_both || *has == port.protocol || pods.iter().any(|(_, serving)| is_probed(serving)) {
+        // A probe shows that the container listens for TCP.
+        let is_tcp = *port.protocol == *"TCP" && pods.iter().any(|(_, serving)| is_probed(serving));
+        if has_both || *has == port.protocol || is_tcp {
             continue;
         }
         let protocol = NotDeclared::Protocol { has: has.clone(), wanted: port.protocol.clone() };

@@ -39,11 +39,11 @@ impl Finding for PodsNotCreated {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let none_runs = inputs.options.known.pods && inputs.pods.iter().all(|pod| pod.is_terminal());
         let is_meant = || inputs.why_no_pod() == NoPods::ScaledToZero { by: "Knative" };
+        let key = &inputs.service.key;
         if !inputs.is_selecting() || !none_runs || is_meant() {
             return Vec::new();
         }
         let raw = &inputs.objects.raw;
-        let key = &inputs.service.key;
         let values: Vec<&str> = match inputs.selection {
             Selection::Own(selector) => selector.iter().map(|(_, value)| &**value).collect(),
             Selection::Attached { selector, .. } => {
@@ -52,7 +52,8 @@ impl Finding for PodsNotCreated {
             _ => Vec::new(),
         };
         let values = values.into_iter().filter(|value| value.len() > 2);
-        let names: Vec<&str> = std::iter::once(&*key.name).chain(values).collect();
+        let workloads = inputs.selected_workloads().map(|workload| &*workload.key.name);
+        let names: Vec<&str> = std::iter::once(&*key.name).chain(values).chain(workloads).collect();
         let owners = inputs.pods.iter().filter_map(|pod| raw.serving(&pod.key)?.owner.as_ref());
         let owners: Vec<&(Text, Text)> = owners.collect();
         let failed = raw.failed_create(&key.namespace, &names, &owners);

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 pub use keys::{OtherKey, OtherKeys, other_keys_of};
 pub use names::nearest_names;
+pub(crate) use names::stem;
 pub use no_pods::NoPods;
 pub(crate) use no_pods::ROLLOUTS_HASH;
 pub(crate) use typo::is_typo;
@@ -86,14 +87,20 @@ pub fn near_matches<'a>(
     NearIndex::new(pods).near(selector)
 }
 
-/// Returns the names of the pods whose readiness an explanation of near matches tells: a few of
-/// each group.
+/// Returns the names of the pods that an explanation without pods looks at: a few of each group of
+/// near matches, and a few of a workload with the name of the Service.
 pub fn near_pods<'a>(
+    service: &str,
     selector: &StringMap,
-    pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)>,
+    pods: impl IntoIterator<Item = (&'a Text, &'a StringMap)> + Clone,
 ) -> Vec<Text> {
+    let is_named = |name: &&Text| names::stem(name) == service;
+    let named = pods.clone().into_iter().map(|(name, _)| name).filter(is_named);
+    let named: Vec<Text> = named.take(MAX_NAMES).cloned().collect();
     let near = near_matches(selector, pods);
-    near.groups.into_iter().take(NEAR_GROUPS).flat_map(|group| group.pods).collect()
+    let near = near.groups.into_iter().take(NEAR_GROUPS).flat_map(|group| group.pods);
+    let all: std::collections::BTreeSet<Text> = near.chain(named).collect();
+    all.into_iter().collect()
 }
 
 /// The maximum number of groups whose pods [`near_pods`] names.

@@ -1,10 +1,13 @@
 //! Selectors that match no pod.
 
+use std::sync::Arc;
+
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, Pod, StringMap, Text};
 
 use super::FaultInputs;
-use crate::models::near::NoPods;
+use crate::facts::workload::Workload;
+use crate::models::near::{NoPods, stem};
 use crate::models::selection::Selection;
 
 impl FaultInputs<'_> {
@@ -29,10 +32,49 @@ impl FaultInputs<'_> {
         self.is_selecting() && self.options.known.pods && self.pods.is_empty()
     }
 
+    /// Returns the workloads whose pods the selector would select.
+    pub(crate) fn selected_workloads(&self) -> impl Iterator<Item = &Workload> {
+        let selection = self.selection;
+        let of_namespace = self.objects.workloads_of(&self.service.key.namespace);
+        of_namespace.filter(move |workload| match selection {
+            Selection::Own(selector) => selector.selects(&workload.labels),
+            Selection::Attached { selector, .. } => selector.matches(&workload.labels),
+            _ => false,
+        })
+    }
+
     /// Returns the likely reason why no pod has the labels of the selector.
     pub(crate) fn why_no_pod(&self) -> NoPods {
+        match self.objects.raw.need_no_pods.get(&self.service.key) {
+            Some(by @ &"Cilium") => return NoPods::InOtherClusters { by },
+            Some(by) => return NoPods::ScaledToZero { by },
+            None => {}
+        }
         let selector = self.service.selector.clone().unwrap_or_default();
-        self.nearly_matching.cause(&selector, &self.service.labels)
+        match self.nearly_matching.cause(&selector, &self.service.labels) {
+            NoPods::NotKnown => self.pods_of_the_name(&selector).unwrap_or(NoPods::NotKnown),
+            cause => cause,
+        }
+    }
+
+    /// Returns the pods of a workload with the name of the Service, if all of them differ from the
+    /// selector in the same labels: they are plainly meant.
+    fn pods_of_the_name(&self, selector: &StringMap) -> Option<NoPods> {
+        let ObjectKey { namespace, name } = &self.service.key;
+        let is_named = |pod: &&Arc<Pod>| !pod.is_terminal() && stem(&pod.key.name) == &**name;
+        let pods: Vec<&Arc<Pod>> = self.objects.pods_of(namespace).filter(is_named).collect();
+        let differ = |pod: &Arc<Pod>| -> Vec<String> {
+            let wrong = selector.iter().filter(|(key, wanted)| pod.labels.get(key) != Some(wanted));
+            let said = |(key, wanted): (&Text, &Text)| match pod.labels.get(key) {
+                Some(found) => format!("{key}={found} and not {wanted}"),
+                None => format!("no label {key}"),
+            };
+            wrong.map(said).collect()
+        };
+        let first = differ(pods.first()?);
+        let all_differ = pods.iter().all(|pod| differ(pod) == first);
+        let pods = pods.iter().map(|pod| pod.key.name.clone()).collect();
+        all_differ.then_some(NoPods::PodsOfTheName { pods, differ: first })
     }
 
     /// Returns true if nobody selects pods for the Service because the key of its annotation is

@@ -35,7 +35,7 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
 }
 
 /// Returns the name without what a Deployment, StatefulSet, DaemonSet or Job adds to it for a pod.
-fn stem(name: &str) -> &str {
+pub(crate) fn stem(name: &str) -> &str {
     let is_random = |word: &str| word.chars().all(|c| RANDOM.contains(c));
     let Some((rest, last)) = name.rsplit_once('-') else { return name };
     match rest.rsplit_once('-') {

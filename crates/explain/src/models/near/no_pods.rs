@@ -42,8 +42,18 @@ pub enum NoPods {
     },
     /// Pods meet all requirements of an EndpointSelector but one.
     AllBut(NotSelected),
-    /// A program scales the pods to zero while no client sends requests, and answers instead.
+    /// A program scales the pods to zero while no client needs them.
     ScaledToZero {
         by: &'static str,
+    },
+    /// Pods of other clusters serve the Service, too.
+    InOtherClusters {
+        by: &'static str,
+    },
+    /// The pods of a workload with the name of the Service have other labels.
+    PodsOfTheName {
+        pods: Vec<Text>,
+        /// Their labels in place of those of the selector, such as `app=web, not app=webapp`.
+        differ: Vec<String>,
     },
 }
