@@ -267,6 +267,9 @@ pub(crate) fn advice(
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
+        if faults.iter().any(|fault| fault.explains_pod(&pod.name, reason)) {
+            continue;
+        }
         let also = pod.is_published_broken().then_some(&published);
         for reason in [reason].into_iter().chain(also) {
             groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));

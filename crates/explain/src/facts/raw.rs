@@ -84,6 +84,8 @@ pub(crate) struct Serving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ServingContainer {
     pub(crate) name: Text,
+    /// Its image, without the tag and the digest.
+    pub(crate) repository: Text,
     pub(crate) ports: Vec<ContainerPort>,
     /// The number of the port of its readiness probe.
     pub(crate) probe: Option<i32>,
@@ -280,7 +282,8 @@ impl ServingContainer {
             Some(name) => ports.iter().find(|one| *one.name == *name).map(|one| one.container_port),
             None => i32::try_from(port.as_i64()?).ok(),
         });
-        Self { name: text(&container["name"]).into(), ports, probe }
+        let repository = repository(text(&container["image"])).into();
+        Self { name: text(&container["name"]).into(), repository, ports, probe }
     }
 }
 
@@ -301,6 +304,15 @@ fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// Returns an image without its tag and its digest.
+fn repository(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(image, _)| image);
+    match image.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => image,
+    }
 }
 
 /// Returns the minor version of `v1.34.2`.
@@ -342,6 +354,18 @@ mod tests {
             ("v2.0", None),
         ] {
             assert_eq!(minor(version), want, "{version}");
+        }
+    }
+
+    #[test]
+    fn an_image_has_a_repository() {
+        for (image, want) in [
+            ("nginx", "nginx"),
+            ("nginx:1.27", "nginx"),
+            ("localhost:5000/web", "localhost:5000/web"),
+            ("example.com:443/web:1.8@sha256:0a1b", "example.com:443/web"),
+        ] {
+            assert_eq!(repository(image), want, "{image}");
         }
     }
 

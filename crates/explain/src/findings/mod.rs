@@ -18,7 +18,7 @@ mod testing;
 
 use std::fmt;
 
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use crate::facts::remedy::Remedy;
@@ -99,6 +99,11 @@ pub(crate) trait Finding: fmt::Display {
     /// Returns true if this is the cause of `other`, which then says nothing more to a reader and
     /// is left out.
     fn explains(&self, _other: &Fault) -> bool {
+        false
+    }
+
+    /// Returns true if this is the cause why a pod has a reason, which then needs no advice.
+    fn explains_pod(&self, _pod: &Text, _reason: &PodReason) -> bool {
         false
     }
 }
@@ -271,6 +276,7 @@ mod ep097_nobody_leads;
 mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
+mod ep101_several_workloads;
 mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
@@ -356,6 +362,7 @@ registry! {
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
+    SeveralWorkloads = ep101_several_workloads: SeveralWorkloads;
     BackendNotFound = ep120_backend_not_found: BackendNotFound;
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
@@ -376,6 +383,10 @@ impl Fault {
     /// Returns the remedy. `service` is the Service that has the finding.
     pub fn remedy(&self, service: &ObjectKey) -> Remedy {
         self.finding().remedy(service)
+    }
+
+    pub(crate) fn explains_pod(&self, pod: &Text, reason: &PodReason) -> bool {
+        self.finding().explains_pod(pod, reason)
     }
 
     /// Returns the traffic that clients lose because of it. `is_down` is true if no endpoint of the

@@ -9,6 +9,7 @@ pub(crate) mod leader;
 pub mod leftovers;
 pub(crate) mod near;
 pub(crate) mod planned;
+pub(crate) mod programs;
 pub(crate) mod refused;
 pub(crate) mod rehearsal;
 pub(crate) mod selection;
