@@ -87,6 +87,18 @@ pub(crate) struct ServingContainer {
     pub(crate) ports: Vec<ContainerPort>,
     /// The number of the port of its readiness probe.
     pub(crate) probe: Option<i32>,
+    image: Text,
+}
+
+impl ServingContainer {
+    /// Returns the image without tag and digest.
+    pub(crate) fn repository(&self) -> &str {
+        let image = self.image.split('@').next().unwrap_or_default();
+        match image.rsplit_once(':') {
+            Some((repository, tag)) if !tag.contains('/') => repository,
+            _ => image,
+        }
+    }
 }
 
 /// A workload whose pods the API server refuses.
@@ -243,6 +255,13 @@ impl Serving {
         self.ports().any(|port| port.container_port == number)
     }
 
+    /// Returns the container that serves these ports: the first that declares one, or the first.
+    pub(crate) fn container_for(&self, ports: &std::collections::BTreeSet<i32>) -> Option<&ServingContainer> {
+        let declares =
+            |it: &&ServingContainer| it.ports.iter().any(|port| ports.contains(&port.container_port));
+        self.containers.iter().find(declares).or(self.containers.first())
+    }
+
     /// Returns true if each container declares ports. Otherwise one may listen on any.
     pub(crate) fn declares_all(&self) -> bool {
         !self.containers.is_empty() && self.containers.iter().all(|container| !container.ports.is_empty())
@@ -280,7 +299,7 @@ impl ServingContainer {
             Some(name) => ports.iter().find(|one| *one.name == *name).map(|one| one.container_port),
             None => i32::try_from(port.as_i64()?).ok(),
         });
-        Self { name: text(&container["name"]).into(), ports, probe }
+        Self { name: text(&container["name"]).into(), ports, probe, image: text(&container["image"]).into() }
     }
 }
 
