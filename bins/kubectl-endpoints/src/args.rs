@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube_endpoint_core_model::LabelSelector;
 use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
+use kube_endpoint_explain_reader::referrer_kind;
 
 use crate::config_flags::ConfigFlags;
 use crate::ui::UiArgs;
@@ -234,6 +235,8 @@ pub(crate) struct WholeCluster {
 pub(crate) enum Kind {
     Service,
     Pod,
+    /// An object that sends clients to Services.
+    Referrer(&'static str),
 }
 
 impl Kind {
@@ -242,7 +245,7 @@ impl Kind {
         match word {
             "service" | "services" | "svc" => Some(Self::Service),
             "pod" | "pods" | "po" => Some(Self::Pod),
-            _ => None,
+            word => referrer_kind(word).map(Self::Referrer),
         }
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::doctor::examine;
+use kube_endpoint_explain::references::{Referrer, is_namespaced};
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
 use kube_endpoint_explain::{
@@ -84,7 +85,8 @@ fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &
     };
     let Some(kind) = Kind::of(kind) else {
         bail!(
-            "{kind:?} is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME"
+            "{kind:?} is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or \
+             validatingwebhookconfiguration/NAME, or KIND NAME"
         )
     };
     Ok((kind, name))
@@ -104,6 +106,13 @@ async fn run_explain(
     let Connection { client, namespace, .. } = connect(&global.config).await?;
     let reader = reader(&client);
     let key = ObjectKey::new(namespace, name);
+    if let Kind::Referrer(kind) = kind {
+        let object = if is_namespaced(kind) { key } else { ObjectKey::new("", name) };
+        let explained = reader.explain_referrer(&Referrer { kind, object }, &options, &current_time).await?;
+        explained.not_read.iter().for_each(|note| print_note(note));
+        output.print_as("BackendsExplanation", &explained, |layout| explained.text(layout))?;
+        return Ok(explained.exit_code());
+    }
     if kind == Kind::Pod {
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));

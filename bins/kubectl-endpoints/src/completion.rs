@@ -13,14 +13,14 @@ use std::time::Duration;
 use clap::{Arg, CommandFactory};
 use kube::api::ListParams;
 use kube_endpoint_core_model::is_harmless;
-use kube_endpoint_explain::Code;
+use kube_endpoint_explain::{Code, references};
 use serde_json::Value;
 
 use crate::args::{CommandLine, Kind as Subject, Shell};
 use crate::config_flags::ConfigFlags;
 use crate::connect::connect;
 use crate::output::print;
-use kube_endpoint_explain_reader::{Reader, Resource};
+use kube_endpoint_explain_reader::{Reader, Resource, newest_resource};
 
 /// The word that kubectl's script puts before the words to complete.
 pub(crate) const REQUEST: &str = "__complete";
@@ -73,6 +73,8 @@ enum Names {
     Contexts,
     Clusters,
     Users,
+    /// Objects that send clients to Services.
+    Referrers(&'static str),
 }
 
 /// The wanted candidates.
@@ -272,6 +274,7 @@ fn names_of_kind(kind: Subject) -> Names {
     match kind {
         Subject::Service => Names::Services,
         Subject::Pod => Names::Pods,
+        Subject::Referrer(kind) => Names::Referrers(kind),
     }
 }
 
@@ -281,6 +284,10 @@ async fn names_of(names: Names, flags: &ConfigFlags) -> anyhow::Result<Vec<Strin
         Names::Namespaces => Resource::NAMESPACES,
         Names::Pods => Resource::PODS,
         Names::Services => Resource::SERVICES,
+        Names::Referrers(kind) => match newest_resource(kind) {
+            Some(resource) => resource,
+            None => return Ok(Vec::new()),
+        },
         Names::Contexts => {
             return Ok(flags.kubeconfig()?.contexts.into_iter().map(|context| context.name).collect());
         }
@@ -292,7 +299,9 @@ async fn names_of(names: Names, flags: &ConfigFlags) -> anyhow::Result<Vec<Strin
         }
     };
     let connection = connect(flags).await?;
-    let namespace = Some(&*connection.namespace).filter(|_| kind != Resource::NAMESPACES);
+    let is_namespaced = !matches!(names, Names::Namespaces)
+        && !matches!(names, Names::Referrers(kind) if !references::is_namespaced(kind));
+    let namespace = Some(&*connection.namespace).filter(|_| is_namespaced);
     let reader = Reader::new(connection.client.kube().clone());
     let add = |names: &mut Vec<String>, metadata: Value| {
         names.extend(metadata["name"].as_str().map(str::to_owned));

@@ -31,6 +31,8 @@
 //!   or of a report about all Services, and note the kinds that the user may not read.
 //! - [`Reader::explain_service`] reads and explains, and reads once more if a write may be under
 //!   way.
+//! - [`Reader::explain_referrer`] explains an Ingress, a route, an APIService or a webhook
+//!   configuration: each Service to which it sends clients.
 //! - [`Resource`] and [`List`] read lists page by page.
 //!
 //! No request changes the cluster, except [`Reader::delete`].
@@ -43,6 +45,7 @@ mod more;
 mod pages;
 mod progress;
 mod reader;
+mod referrer;
 mod resource;
 mod signs;
 
@@ -51,5 +54,6 @@ pub use explained::{BETWEEN_READINGS, Explained};
 pub use pages::{List, PAGE, check_kind};
 pub use progress::Progress;
 pub use reader::{Reader, Reading};
+pub use referrer::{newest_resource, referrer_kind};
 pub use resource::{Page, Resource};
 pub use signs::may_tell_more;

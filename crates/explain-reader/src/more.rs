@@ -11,8 +11,8 @@ use kube_endpoint_explain::near_pods;
 use serde_json::json;
 
 use crate::error::{Failed, forbidden};
-use crate::reader::at_once;
-use crate::{ReadError, Reader, Reading, Resource};
+use crate::reader::{at_once, json_of};
+use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 /// The most Services that one explanation reads because pods have their names as subdomain.
 const SUBDOMAINS: usize = 10;
@@ -79,10 +79,29 @@ impl Reader {
         if pods.iter().any(|pod| !pod.is_terminal()) {
             return Ok(());
         }
+        self.workloads(reading, namespace).await?;
         let params = ListParams::default().fields("reason=FailedCreate");
         let read = self.add(&mut reading.objects, Resource::EVENTS, Some(&**namespace), params).await;
         if let Some(note) = forbidden(read, Resource::EVENTS, Some(&**namespace))? {
             reading.not_read(Resource::EVENTS, &note);
+        }
+        Ok(())
+    }
+
+    /// Reads the workloads of a namespace: one of them may be meant to make the pods. Who may not
+    /// read them learns less.
+    async fn workloads(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
+        const KINDS: [Resource; 4] = [
+            Resource::v1("apps", "Deployment", "deployments"),
+            Resource::v1("apps", "StatefulSet", "statefulsets"),
+            Resource::v1("apps", "DaemonSet", "daemonsets"),
+            Resource::v1("batch", "Job", "jobs"),
+        ];
+        for kind in KINDS {
+            let page = self.api(kind, Some(namespace)).list(&ListParams::default().limit(PAGE)).await;
+            let Ok(page) = page else { continue };
+            let mut workloads = page.items.iter().map(|object| json_of(kind, object));
+            workloads.try_for_each(|workload| reading.objects.add(workload))?;
         }
         Ok(())
     }

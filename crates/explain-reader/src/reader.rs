@@ -8,12 +8,12 @@ use futures::{FutureExt, StreamExt, stream};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube::{Client, Error};
-use kube_endpoint_api_client::why_request_failed;
+use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{ObjectKey, Pod, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, names_selector, needs_all_nodes, other_keys_of};
 use serde_json::{Value, json};
 
-use crate::error::{Failed, forbidden, noted};
+use crate::error::{Failed, forbidden, is_forbidden, noted};
 use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind};
 
 /// The most pods without an address whose warnings are read.
@@ -299,6 +299,7 @@ impl Reader {
         self.outputs(&mut reading, key).await?;
         self.pods_of_slices(&mut reading, &service).await?;
         self.warnings(&mut reading, namespace).await?;
+        self.policies(&mut reading, Some(namespace)).await?;
         self.services_at_endpoints(&mut reading, key).await?;
         self.unlabelled_slices(&mut reading, &service).await?;
         self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
@@ -376,6 +377,8 @@ impl Reader {
                 reading.not_read(kind, &note);
             }
         }
+        self.referrers(&mut reading, namespace).await?;
+        self.policies(&mut reading, namespace).await?;
         if !reading.known.nodes {
             let names = reading.objects.node_names();
             reading.assume_nodes(names.iter().map(|name| name.to_string()))?;
@@ -445,6 +448,16 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Reads the NetworkPolicies of a namespace, or of all. Who may not read them learns less.
+    async fn policies(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<(), ReadError> {
+        let kind = Resource::v1("networking.k8s.io", "NetworkPolicy", "networkpolicies");
+        let read = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
+        match read {
+            Err(Failed::Request(error)) if is_forbidden(&error) || says_not_there(&error) => Ok(()),
+            read => read.map_err(|failed| failed.of(kind, namespace)),
+        }
     }
 
     /// Reads the warnings about pods that are on a node and have no address: nothing else tells

@@ -54,7 +54,16 @@ impl Resource {
 
     /// A kind of version v1 of a group; the core group has no name.
     pub const fn v1(group: &'static str, kind: &'static str, plural: &'static str) -> Self {
-        Self { group, version: "v1", kind, plural }
+        Self::of(group, "v1", kind, plural)
+    }
+
+    pub(crate) const fn of(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self { group, version, kind, plural }
     }
 
     pub(crate) fn api_version(self) -> String {

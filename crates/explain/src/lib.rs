@@ -50,6 +50,7 @@ mod findings;
 mod models;
 pub mod text;
 
+pub use answers::backends::{Advised, Backend, BackendsExplanation, explain_backends};
 pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use answers::explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
 pub use answers::explanation::{Explanation, ServiceVerdict, Status};
@@ -61,7 +62,7 @@ pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
 pub use facts::raw::MistypedKey;
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
-pub use facts::{age, details};
+pub use facts::{age, details, references};
 pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;

@@ -296,11 +296,11 @@ async fn errors_say_what_is_wrong() {
         (&["explain", "pod/none"], "error: there is no pod shop/none\n"),
         (
             &["explain", "deployment/web"],
-            "error: \"deployment\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
+            "error: \"deployment\" is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
         ),
         (
             &["explain", "web", "api"],
-            "error: \"web\" is neither `service` nor `pod`; write NAME, service/NAME, pod/NAME, service NAME or pod NAME\n",
+            "error: \"web\" is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
         ),
         (
             &["diff", "-o", "sarif"],

@@ -40,8 +40,9 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     let (requests, bytes) = explained(20).await;
     let (of_large, bytes_of_large) = explained(400).await;
     assert_eq!(requests, of_large);
-    // The requests are for the Service, its pods, their ten nodes, slices, Endpoints and events.
-    assert_eq!(requests.len(), 15, "{requests:#?}");
+    // The requests are for the Service, its pods, their ten nodes, slices, Endpoints, events and
+    // NetworkPolicies.
+    assert_eq!(requests.len(), 16, "{requests:#?}");
     // Versions have more digits in the larger cluster.
     assert!(bytes_of_large.abs_diff(bytes) < bytes / 50, "{bytes} and {bytes_of_large}");
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");

@@ -168,6 +168,21 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// Returns the advice about a Service itself. `is_down` is true if no endpoint of it receives
+    /// traffic.
+    pub(crate) fn of_fault(fault: &Fault, service: &ObjectKey, is_down: bool, selected: usize) -> Self {
+        Self {
+            code: fault.code(),
+            severity: fault.severity(),
+            message: fault.to_string(),
+            remedy: fault.remedy(service),
+            pods: 0,
+            examples: Vec::new(),
+            traffic_lost: fault.traffic_lost(is_down),
+            selected,
+        }
+    }
+
     /// Returns the rank. Advice about the Service itself concerns all of its pods.
     pub(crate) fn rank(&self) -> Rank {
         let is_of_service = self.pods == 0;
@@ -247,16 +262,7 @@ pub(crate) fn advice(
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
-        .map(|fault| Advice {
-            code: fault.code(),
-            severity: fault.severity(),
-            message: fault.to_string(),
-            remedy: fault.remedy(&service.key),
-            pods: 0,
-            examples: Vec::new(),
-            traffic_lost: fault.traffic_lost(counts.is_down()),
-            selected: counts.selected,
-        })
+        .map(|fault| Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected))
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });

@@ -11,11 +11,13 @@ use kube_endpoint_core_model::{
 };
 use serde::Serialize;
 
+use crate::answers::backends;
 use crate::answers::explain::{Near, explain_with};
 use crate::answers::explanation::{Advice, Explanation};
 use crate::facts::across::Across;
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
+use crate::facts::references::Referrer;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
 use crate::findings::finding::Problem;
@@ -239,6 +241,10 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         problems.extend(of_service(explanation, key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
+    problems.extend(backends::without_service(objects).iter().map(|missing| {
+        let Referrer { kind, object } = missing.reference.from.clone();
+        of_fault(kind, object, &missing.reference.service, &missing.clone().into())
+    }));
     problems.retain(|lint| {
         !lint_options.ignore.contains(&lint.code)
             && (lint_options.include_info || lint.severity > Severity::Info)

@@ -19,8 +19,11 @@ use crate::facts::defaults;
 use crate::facts::details::{self, LastWrite, PodDetails, RecentEvent};
 use crate::facts::lease::Lease;
 use crate::facts::output_kind::OutputKind;
+use crate::facts::policy::Policy;
 use crate::facts::raw::RawFields;
+use crate::facts::references::{self, Grant, Reference, Referrer};
 use crate::facts::signs::{Signs, by_controller};
+use crate::facts::workload::Workload;
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,16 @@ pub struct Objects {
     /// Services with a selector that are not here, and the times of their creation if they have no
     /// slice.
     pub(crate) others: Vec<(ObjectKey, Option<Option<Timestamp>>)>,
+    /// The places in other objects that name Services, by Service.
+    references: BTreeMap<ObjectKey, BTreeSet<Reference>>,
+    /// Those objects, and what their controllers say about them.
+    pub(crate) referrers: BTreeMap<Referrer, Vec<String>>,
+    /// Permissions for references from other namespaces.
+    pub(crate) grants: Vec<Grant>,
+    /// The NetworkPolicies of each namespace that limit who reaches pods.
+    pub(crate) policies: BTreeMap<Text, Vec<Policy>>,
+    /// Workloads that no other workload owns, by kind and key.
+    workloads: BTreeMap<(Text, ObjectKey), Arc<Workload>>,
     /// The fields that views lack.
     pub(crate) raw: RawFields,
     /// The kinds that no explanation reads.
@@ -184,9 +197,24 @@ impl Objects {
                 self.leases.push(Lease::read(&object));
                 self.add_lease(Arc::new(view(&object, &kind)?));
             }
-            _ => {
-                self.skipped.insert(kind);
+            "ReferenceGrant" => self.grants.extend(Grant::read(&object)),
+            "NetworkPolicy" => {
+                if let Some(policy) = Policy::read(&object) {
+                    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+                    self.policies.entry(namespace.into()).or_default().push(policy);
+                }
             }
+            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+                if let Some(workload) = Workload::read(&kind, &object) {
+                    self.workloads.insert((kind.into(), workload.key.clone()), Arc::new(workload));
+                }
+            }
+            _ => match references::referrer(&kind, &object) {
+                Some(referrer) => self.add_referrer(referrer, &object),
+                None => {
+                    self.skipped.insert(kind);
+                }
+            },
         }
         Ok(())
     }
@@ -216,6 +244,11 @@ impl Objects {
             leases,
             seen,
             others,
+            references,
+            referrers,
+            grants,
+            policies,
+            workloads,
             raw,
             skipped,
             by_label,
@@ -259,8 +292,44 @@ impl Objects {
         self.leases.extend(leases);
         self.seen.extend(seen);
         self.others.extend(others);
+        for (service, of_service) in references {
+            self.references.entry(service).or_default().extend(of_service);
+        }
+        self.referrers.extend(referrers);
+        self.grants.extend(grants);
+        for (namespace, policies) in policies {
+            self.policies.entry(namespace).or_default().extend(policies);
+        }
+        self.workloads.extend(workloads);
         self.raw.extend(raw);
         self.skipped.extend(skipped);
+    }
+
+    /// Adds an object that names Services. It replaces an earlier one.
+    fn add_referrer(&mut self, referrer: Referrer, object: &Value) {
+        let reported = references::reported(&referrer, object);
+        if self.referrers.insert(referrer.clone(), reported).is_some() {
+            self.references.values_mut().for_each(|all| all.retain(|it| it.from != referrer));
+        }
+        for reference in references::references(&referrer, object) {
+            self.references.entry(reference.service.clone()).or_default().insert(reference);
+        }
+    }
+
+    /// Returns the workloads of a namespace.
+    pub(crate) fn workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
+        let of_namespace = self.workloads.values().filter(move |it| it.key.namespace == *namespace);
+        of_namespace.map(|workload| &**workload)
+    }
+
+    /// Returns the places in other objects that name a Service.
+    pub(crate) fn references_to(&self, service: &ObjectKey) -> impl Iterator<Item = &Reference> {
+        self.references.get(service).into_iter().flatten()
+    }
+
+    /// Returns the places in other objects that name Services, by Service.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.references.values().flatten()
     }
 
     /// Notes a slice or Endpoints that controllers keep, since no controller made it.

@@ -271,6 +271,11 @@ mod ep097_nobody_leads;
 mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
+mod ep120_backend_not_found;
+mod ep121_backend_port_not_found;
+mod ep122_backend_not_permitted;
+mod ep123_policy_admits_nobody;
+mod ep124_workload_makes_no_pods;
 
 registry! {
     Published = ep000_published;
@@ -352,6 +357,11 @@ registry! {
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
+    BackendNotFound = ep120_backend_not_found: BackendNotFound;
+    BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
+    BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
+    PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
+    WorkloadMakesNoPods = ep124_workload_makes_no_pods: WorkloadMakesNoPods;
 }
 
 /// Returns the findings that hold for a Service, without those that others explain, in no

@@ -26,7 +26,7 @@ const ITEMS: usize = 20;
 const INDENT: usize = 12;
 
 impl Status {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ok => "OK",
             Self::NoEndpoints => "NO ENDPOINTS",
@@ -36,7 +36,7 @@ impl Status {
         }
     }
 
-    fn emphasis(self) -> Emphasis {
+    pub(super) fn emphasis(self) -> Emphasis {
         match self {
             Self::Ok => Emphasis::Good,
             Self::NoEndpoints => Emphasis::Strong,
@@ -386,7 +386,7 @@ struct PodGroup<'p> {
 }
 
 /// Returns the first spans of the text about a code, with the number of its advice.
-fn numbered(advice: Option<usize>, code: Code, emphasis: Emphasis) -> Line {
+pub(super) fn numbered(advice: Option<usize>, code: Code, emphasis: Emphasis) -> Line {
     let number = advice.map(|at| format!("{}.", at + 1)).unwrap_or_default();
     vec![plain(format!("{number:>4} ")), span(code.id(), emphasis), plain("  ")]
 }

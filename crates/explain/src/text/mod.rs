@@ -4,6 +4,7 @@
 //! colours of it; another front end can read [`Document::lines`] and map each [`Emphasis`] to its
 //! own style.
 
+mod backends;
 mod doctor;
 mod document;
 mod explanation;

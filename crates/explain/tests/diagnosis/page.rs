@@ -12,7 +12,7 @@ use crate::fault_manifests::{Fault, folder};
 use crate::faults::code;
 
 /// Returns the counted answers.
-fn summary(shares: &Shares, described: usize) -> String {
+fn summary(shares: &Shares, (described, with_words): (usize, usize)) -> String {
     let share = |all, right| format!("{right} of {all} ({} %)", percent((all, right)));
     let (all, right) = shares.right();
     let rows = [
@@ -25,7 +25,7 @@ fn summary(shares: &Shares, described: usize) -> String {
     for (name, today, aim) in rows {
         writeln!(text, "| {name} | {today} | {aim} |").unwrap();
     }
-    let described = share(shares.faults, described);
+    let described = share(described, with_words);
     writeln!(text, "| Words of the cause in `kubectl describe` | {described} | |").unwrap();
     text
 }
@@ -39,10 +39,10 @@ fn described() -> BTreeSet<String> {
 
 /// Returns the row of a case.
 fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) -> String {
-    let described = match case.healthy {
-        true => "",
-        false if described.contains(name) => "yes",
-        false => "no",
+    let described = match case.is_described() {
+        false => "",
+        true if described.contains(name) => "yes",
+        true => "no",
     };
     let first = match case.healthy {
         true => "healthy".to_owned(),
@@ -65,7 +65,8 @@ fn expected(head: &str) -> String {
         kinds.entry(&case.kind).or_default().push((name, case));
     }
     let described = described();
-    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, described.len()));
+    let compared = cases.values().filter(|case| case.is_described()).count();
+    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, (compared, described.len())));
     for (kind, cases) in kinds {
         let (all, right) = shares.kinds[kind];
         writeln!(text, "\n## Kind: {kind}\n\n{right} of {all} are right.\n").unwrap();

@@ -1,0 +1,171 @@
+//! Workloads: the labels of the pods that they make, and why they make none.
+
+use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workload {
+    pub(crate) kind: Text,
+    pub(crate) key: ObjectKey,
+    /// The labels of its pods.
+    pub(crate) labels: StringMap,
+    /// The reason why it makes no pods, if there is one.
+    pub(crate) idle: Option<Idle>,
+}
+
+/// The reason why a workload makes no pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "why", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Idle {
+    /// `spec.replicas` is 0.
+    NoReplicas {
+        /// The field manager that set it, such as `kubectl`, and when.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<Text>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+    },
+    /// A paused Deployment makes no ReplicaSet for its template.
+    Paused,
+    /// A suspended Job.
+    Suspended,
+    /// A Job that has completed, or failed.
+    Finished { as_failed: bool, message: Text },
+    /// No node matches the template of a DaemonSet.
+    NoNode { node_selector: String },
+    /// The API server refuses the pods. The message of the condition.
+    Refused { message: Text },
+}
+
+/// The kinds of workloads that explanations read.
+pub const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
+
+impl Workload {
+    /// Reads a workload. Returns `None` if another workload owns it, or if the kind is another one.
+    pub(crate) fn read(kind: &str, object: &Value) -> Option<Self> {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let is_owned = each(&metadata["ownerReferences"]).any(|owner| owner["controller"] == true);
+        if !WORKLOADS.contains(&kind) || is_owned {
+            return None;
+        }
+        let labels = spec["template"]["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
+        let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
+        Some(Self { kind: kind.into(), key, labels, idle: Idle::read(kind, object) })
+    }
+}
+
+impl Idle {
+    fn read(kind: &str, object: &Value) -> Option<Self> {
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let condition =
+            |name: &str| each(&status["conditions"]).find(|it| it["type"] == name && it["status"] == "True");
+        let message = |condition: &Value| Text::from(text(&condition["message"]));
+        match kind {
+            "Job" if spec["suspend"] == true => return Some(Self::Suspended),
+            "Job" => {
+                let ended = |name: &str, as_failed| {
+                    Some(Self::Finished { as_failed, message: message(condition(name)?) })
+                };
+                return ended("Failed", true).or_else(|| ended("Complete", false));
+            }
+            "DaemonSet" => {
+                let selector = spec["template"]["spec"]["nodeSelector"].as_object().into_iter().flatten();
+                let pairs = selector.map(|(key, value)| format!("{key}={}", text(value)));
+                let node_selector = pairs.collect::<Vec<_>>().join(",");
+                // A controller has looked at this version, and found no node for it.
+                let is_seen = object["metadata"]["generation"] == status["observedGeneration"];
+                let has_none = is_seen && status["desiredNumberScheduled"] == 0;
+                return has_none.then_some(Self::NoNode { node_selector });
+            }
+            _ => {}
+        }
+        if spec["replicas"] == 0 {
+            let (by, at) = last_scaled(&object["metadata"]).unzip();
+            return Some(Self::NoReplicas { by, at });
+        }
+        if let Some(refused) = condition("ReplicaFailure") {
+            return Some(Self::Refused { message: message(refused) });
+        }
+        (spec["paused"] == true).then_some(Self::Paused)
+    }
+}
+
+/// Returns the field manager that set the number of replicas last, and when.
+fn last_scaled(metadata: &Value) -> Option<(Text, String)> {
+    let sets = |entry: &&Value| {
+        let fields = &entry["fieldsV1"];
+        !fields["f:spec"]["f:replicas"].is_null()
+    };
+    let entry = each(&metadata["managedFields"])
+        .filter(sets)
+        .max_by_key(|entry| entry["time"].as_str().and_then(|time| time.parse::<Timestamp>().ok()))?;
+    Some((text(&entry["manager"]).into(), text(&entry["time"]).to_owned()))
+}
+
+fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_reason_why_a_workload_makes_no_pods_is_read() {
+        let check = |kind: &str, spec: Value, status: Value, want: Option<Idle>| {
+            let object =
+                json!({"metadata": {"name": "web", "generation": 2}, "spec": spec, "status": status});
+            assert_eq!(Workload::read(kind, &object).unwrap().idle, want, "{kind}");
+        };
+        check("Deployment", json!({"replicas": 1}), json!({}), None);
+        check("Deployment", json!({"replicas": 0}), json!({}), Some(Idle::NoReplicas { by: None, at: None }));
+        check("Deployment", json!({"replicas": 2, "paused": true}), json!({}), Some(Idle::Paused));
+        let refused = json!({"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]});
+        check(
+            "ReplicaSet",
+            json!({"replicas": 1}),
+            refused,
+            Some(Idle::Refused { message: "exceeded quota".into() }),
+        );
+        check("Job", json!({"suspend": true}), json!({}), Some(Idle::Suspended));
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        let ended = Idle::Finished { as_failed: false, message: "".into() };
+        check("Job", json!({}), complete, Some(ended));
+        let template = json!({"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}});
+        let no_node = Idle::NoNode { node_selector: "disk=ssd".into() };
+        let none = json!({"desiredNumberScheduled": 0, "observedGeneration": 2});
+        check("DaemonSet", template.clone(), none, Some(no_node));
+        check("DaemonSet", template, json!({"desiredNumberScheduled": 0, "observedGeneration": 1}), None);
+    }
+
+    #[test]
+    fn who_scaled_a_workload_last_is_told() {
+        let entry = |manager: &str, time: &str| json!({"manager": manager, "time": time, "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+        let metadata = json!({"name": "web", "managedFields": [
+            entry("helm", "2026-01-01T00:00:00Z"), entry("kubectl", "2026-01-02T00:00:00Z"),
+            {"manager": "other", "time": "2026-01-03T00:00:00Z", "fieldsV1": {"f:status": {}}}]});
+        let read =
+            Workload::read("Deployment", &json!({"metadata": metadata, "spec": {"replicas": 0}})).unwrap();
+        let want =
+            Idle::NoReplicas { by: Some("kubectl".into()), at: Some("2026-01-02T00:00:00Z".to_owned()) };
+        assert_eq!(read.idle, Some(want));
+    }
+
+    #[test]
+    fn a_replica_set_of_a_deployment_is_left_out() {
+        let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
+        let object =
+            json!({"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"replicas": 0}});
+        assert_eq!(Workload::read("ReplicaSet", &object), None);
+        assert_eq!(Workload::read("Service", &json!({})), None);
+    }
+}
