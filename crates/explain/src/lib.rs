@@ -62,6 +62,7 @@ pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
 pub use facts::raw::MistypedKey;
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
+pub use facts::workload::{Idle, IdleWorkload};
 pub use facts::{age, details, references};
 pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;

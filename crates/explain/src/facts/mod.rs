@@ -16,4 +16,4 @@ pub mod references;
 pub(crate) mod remedy;
 pub(crate) mod signs;
 pub(crate) mod spelling;
-pub mod workload;
+pub(crate) mod workload;

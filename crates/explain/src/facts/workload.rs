@@ -1,5 +1,7 @@
 //! Workloads: the labels of the pods that they make, and why they make none.
 
+use std::fmt;
+
 use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -13,6 +15,67 @@ pub(crate) struct Workload {
     pub(crate) labels: StringMap,
     /// The reason why it makes no pods, if there is one.
     pub(crate) idle: Option<Idle>,
+}
+
+/// A workload that makes no pods. Prints as `Deployment web is scaled to zero`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdleWorkload {
+    pub kind: Text,
+    pub name: Text,
+    #[serde(flatten)]
+    pub idle: Idle,
+}
+
+impl fmt::Display for IdleWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, name, idle } = self;
+        write!(f, "{kind} {name} ")?;
+        match idle {
+            Idle::NoReplicas { by: Some(by), at: Some(at) } => {
+                write!(f, "is scaled to zero (by {by}, {at})")
+            }
+            Idle::NoReplicas { .. } => write!(f, "is scaled to zero"),
+            Idle::Paused => write!(f, "is paused and makes no pods"),
+            Idle::Suspended => write!(f, "is suspended"),
+            Idle::Finished { as_failed: true, message } if !message.is_empty() => {
+                write!(f, "has failed: {}", message.trim_end_matches('.'))
+            }
+            Idle::Finished { as_failed: true, .. } => write!(f, "has failed"),
+            Idle::Finished { .. } => write!(f, "has completed"),
+            Idle::NoNode { node_selector } if node_selector.is_empty() => write!(f, "matches no node"),
+            Idle::NoNode { node_selector } => {
+                write!(f, "matches no node: its nodeSelector is {node_selector}")
+            }
+            Idle::Refused { message } => {
+                write!(f, "cannot create pods: {}", message.trim_end_matches('.'))
+            }
+        }
+    }
+}
+
+impl IdleWorkload {
+    /// Returns what makes the workload create pods, as a sentence without a full stop.
+    pub(crate) fn advice(&self) -> String {
+        let of = format!("{} {}", self.kind, self.name);
+        match &self.idle {
+            Idle::NoReplicas { .. } => format!("Scale {of} up, if clients should get an answer"),
+            Idle::Paused => format!("Resume the rollout of {of}"),
+            Idle::Suspended => format!("Resume {of}"),
+            Idle::Finished { .. } => format!(
+                "Start pods that keep running in place of {of}; if the work is done, delete the Service"
+            ),
+            Idle::NoNode { node_selector } if node_selector.is_empty() => {
+                format!("Let {of} tolerate the taints of the nodes, or match their labels")
+            }
+            Idle::NoNode { node_selector } => {
+                format!("Give the nodes of {of} the labels {node_selector}, or correct its nodeSelector")
+            }
+            Idle::Refused { .. } => {
+                format!("Remove the cause that the message names; {of} then creates its pods")
+            }
+        }
+    }
 }
 
 /// The reason why a workload makes no pods.

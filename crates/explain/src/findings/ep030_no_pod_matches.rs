@@ -5,13 +5,15 @@ use std::fmt;
 use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
-use super::Finding;
 use super::words::{correct_selector, failed_creates, names, pairs};
+use super::{Fault, Finding};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::facts::workload::{IdleWorkload, Workload};
 use crate::findings::code::Severity;
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::{NoPods, ROLLOUTS_HASH};
+use crate::models::selection::Selection;
 
 about! {
     /// No pod of the namespace has all labels of the selector. A Service selects pods of its own
@@ -20,7 +22,9 @@ about! {
     /// sends clients to none of them. It depends on the label: a hash or a chart's version changes
     /// with each rollout; a program sets a role on its own pods, so that the pods without it are
     /// the first place to look at; and some programs have renamed their roles, such as `master` to
-    /// `primary`. The private Service of a Knative revision has no pods while nobody sends
+    /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
+    /// finding says why: it is scaled to zero, paused, suspended or finished, or no node matches
+    /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods while nobody sends
     /// requests, which is an info.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
@@ -35,8 +39,26 @@ pub struct NoPodMatches {
     /// The EndpointSelector, if it selects the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint_selector: Option<Text>,
+    /// A workload whose pods the selector would select, and that makes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<IdleWorkload>,
     #[serde(flatten)]
     pub cause: NoPods,
+}
+
+/// Returns a workload that makes no pods, if it and no other one would make those of the Service.
+fn idle_workload(inputs: &FaultInputs<'_>) -> Option<IdleWorkload> {
+    let selects = |workload: &&Workload| match inputs.selection {
+        Selection::Own(selector) => selector.selects(&workload.labels),
+        Selection::Attached { selector, .. } => selector.matches(&workload.labels),
+        _ => false,
+    };
+    let of_namespace = inputs.objects.workloads_of(&inputs.service.key.namespace);
+    let selected: Vec<&Workload> = of_namespace.filter(selects).collect();
+    // The pods of one that makes some are on their way.
+    let all_are_idle = selected.iter().all(|workload| workload.idle.is_some());
+    let Workload { kind, key, idle, .. } = selected.first().filter(|_| all_are_idle)?;
+    Some(IdleWorkload { kind: kind.clone(), name: key.name.clone(), idle: idle.clone()? })
 }
 
 impl Finding for NoPodMatches {
@@ -44,6 +66,7 @@ impl Finding for NoPodMatches {
         let own = inputs.selector_without_pods().map(|selector| Self {
             selector: pairs(selector),
             endpoint_selector: None,
+            workload: idle_workload(inputs),
             cause: inputs.why_no_pod(),
         });
         let attached = inputs.endpoint_selector_without_pods().map(|(name, selector)| {
@@ -51,10 +74,19 @@ impl Finding for NoPodMatches {
             Self {
                 selector: selector.to_string(),
                 endpoint_selector: Some(name.clone()),
+                workload: idle_workload(inputs),
                 cause: nearest.map_or(NoPods::NotKnown, |nearest| NoPods::AllBut(nearest.clone())),
             }
         });
         own.into_iter().chain(attached).collect()
+    }
+
+    fn explains(&self, other: &Fault) -> bool {
+        self.workload.is_some()
+            && matches!(
+                other,
+                Fault::PodsNearlyMatch(_) | Fault::LabelKeysDiffer(_) | Fault::PodsElsewhere(_)
+            )
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -62,6 +94,11 @@ impl Finding for NoPodMatches {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if let Some(workload) = self.workload.as_ref().filter(|_| self.severity().is_none()) {
+            let resource = workload.kind.to_lowercase();
+            let show = Step::kubectl_in(&service.namespace, ["describe", &resource, &workload.name]);
+            return Remedy::ask(PodOwner, workload.advice()).shown_by([show]);
+        }
         if let Some(name) = &self.endpoint_selector {
             let sentence = format!(
                 "Start pods that EndpointSelector {name} selects: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct its spec.selector"
@@ -121,10 +158,14 @@ impl Finding for NoPodMatches {
 
 impl fmt::Display for NoPodMatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { selector, endpoint_selector, cause } = self;
+        let Self { selector, endpoint_selector, workload, cause } = self;
+        let why = match workload {
+            Some(workload) if self.severity().is_none() => format!("; {workload}"),
+            _ => text(cause),
+        };
         match endpoint_selector {
-            None => write!(f, "no pod has the labels {selector}{}", text(cause)),
-            Some(name) => write!(f, "EndpointSelector {name} selects no pod: {selector}{}", text(cause)),
+            None => write!(f, "no pod has the labels {selector}{why}"),
+            Some(name) => write!(f, "EndpointSelector {name} selects no pod: {selector}{why}"),
         }
     }
 }
@@ -192,6 +233,18 @@ mod tests {
         assert!(canary.finds(Code::NoPodMatches));
         let stable = canary.with("Pod/web-1", json!({"metadata": {"labels": {"track": "stable"}}}));
         assert!(!stable.finds(Code::NoPodMatches));
+    }
+
+    #[test]
+    fn a_workload_with_replicas_or_with_other_labels_is_no_cause() {
+        let idle = example("ep030-deployment-without-replicas");
+        let names_it = |example: &crate::findings::testing::Example| {
+            example.says("Deployment web is scaled to zero (by kubectl, 2026-01-01T00:05:00Z)")
+        };
+        assert!(names_it(&idle));
+        assert!(!names_it(&idle.clone().with("Deployment/web", json!({"spec": {"replicas": 2}}))));
+        let labels = json!({"spec": {"template": {"metadata": {"labels": {"app": "db"}}}}});
+        assert!(!names_it(&idle.with("Deployment/web", labels)));
     }
 
     #[test]

@@ -275,7 +275,6 @@ mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
 mod ep123_policy_admits_nobody;
-mod ep124_workload_makes_no_pods;
 
 registry! {
     Published = ep000_published;
@@ -361,7 +360,6 @@ registry! {
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
     PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
-    WorkloadMakesNoPods = ep124_workload_makes_no_pods: WorkloadMakesNoPods;
 }
 
 /// Returns the findings that hold for a Service, without those that others explain, in no

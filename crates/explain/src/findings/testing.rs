@@ -60,6 +60,16 @@ impl Example {
         self
     }
 
+    /// Returns true if the verdict of `explain` contains a text.
+    pub(super) fn says(&self, text: &str) -> bool {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let options = self.fault.options();
+        let objects = self.fault.readable(&self.fault.settled(now, &options));
+        let web = ObjectKey::new("default", "web");
+        let explained = explain(&objects, &web, &objects.topology(0.0), now, None, &options);
+        explained.is_some_and(|explained| explained.verdict.message.contains(text))
+    }
+
     /// Returns true if `explain` or `lint` tells this code after the controllers have written.
     pub(super) fn finds(&self, code: Code) -> bool {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
