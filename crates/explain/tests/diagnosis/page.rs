@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
+use super::JUDGED;
 use super::judged::Judged;
 use super::shares::{Shares, percent};
-use super::{cases, judge_all};
 use crate::fault_manifests::{Fault, folder};
 use crate::faults::code;
 
@@ -57,15 +57,13 @@ fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) 
 
 /// Returns the sections of all kinds.
 fn expected(head: &str) -> String {
-    let cases = cases();
-    let judged = judge_all(&cases);
-    let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
-    let mut kinds: BTreeMap<&str, Vec<(&str, &Fault)>> = BTreeMap::new();
-    for (name, case) in &cases {
-        kinds.entry(&case.kind).or_default().push((name, case));
+    let shares = Shares::of(JUDGED.values());
+    let mut kinds: BTreeMap<&str, Vec<(&str, &Fault, &Judged)>> = BTreeMap::new();
+    for (name, (case, judged)) in JUDGED.iter() {
+        kinds.entry(&case.kind).or_default().push((name, case, judged));
     }
     let described = described();
-    let compared = cases.values().filter(|case| case.is_described()).count();
+    let compared = JUDGED.values().filter(|(case, _)| case.is_described()).count();
     let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, (compared, described.len())));
     for (kind, cases) in kinds {
         let (all, right) = shares.kinds[kind];
@@ -73,7 +71,7 @@ fn expected(head: &str) -> String {
         text.push_str(
             "| Case | State | Source | First code | Today | `describe` |\n|---|---|---|---|---|---|\n",
         );
-        text.extend(cases.into_iter().map(|(name, case)| row(name, case, &judged[name], &described)));
+        text.extend(cases.into_iter().map(|(name, case, judged)| row(name, case, judged, &described)));
     }
     text
 }

@@ -20,7 +20,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn of<'c>(judged: impl IntoIterator<Item = (&'c Fault, &'c Judged)>) -> Self {
+    pub(crate) fn of<'c>(judged: impl IntoIterator<Item = &'c (Fault, Judged)>) -> Self {
         let mut shares = Self::default();
         for (case, judged) in judged {
             let (all, right) = shares.kinds.entry(case.kind.clone()).or_default();
