@@ -17,12 +17,13 @@ use crate::findings::rank::TrafficLost;
 
 about! {
     /// Clients of the Service reach pods of different programs in turn. Two workloads differ if the
-    /// labels `app.kubernetes.io/name`, `instance` or `component` of their pods differ, or the name
-    /// or the image repository of the container that serves. Releases, canaries, blue and green of
-    /// one program do not differ, and neither do workloads whose pods have the same labels: nobody
-    /// could tell them apart. Headless Services are left out, as members of a ring of several
-    /// programs find one another through one. The remedy names the labels that tell them apart, and
-    /// narrows the selector if the Service has the name of one of the workloads.
+    /// labels `app.kubernetes.io/name`, `instance` or `component` of their pods differ, or, where
+    /// pods have none of these, the name or the image repository of the container that serves.
+    /// Releases, canaries, blue and green of one program do not differ, and neither do workloads
+    /// whose pods have the same labels: nobody could tell them apart. Headless Services are left
+    /// out, as members of a ring of several programs find one another through one. The remedy names
+    /// the labels that tell them apart, and narrows the selector if the Service has the name of one
+    /// of the workloads.
     EP101 "selector-too-wide" Warning
     "The selector takes in the pods of two workloads that differ."
 }
@@ -83,12 +84,24 @@ impl Workload<'_> {
             .collect()
     }
 
-    /// Returns what makes it another program: labels, and the container that serves.
-    fn identity(&self, targets: &BTreeSet<i32>) -> Option<(Vec<Option<&Text>>, &Text, &str)> {
-        let (pod, serving) = self.pods.first()?;
-        let container = serving.container_for(targets)?;
-        let labels = IDENTITY.iter().map(|key| pod.labels.get(key)).collect();
-        Some((labels, &container.name, container.repository()))
+    /// Returns true if another workload is another program: by its labels, or without them by the
+    /// container that serves these ports.
+    fn differs_from(&self, other: &Self, ports: &BTreeSet<i32>) -> bool {
+        let of = |it: &Self| {
+            it.pods.first().map(|(pod, serving)| {
+                let labels = IDENTITY.map(|key| pod.labels.get(key).cloned());
+                let container =
+                    serving.container_for(ports).map(|it| (it.name.clone(), it.repository().to_owned()));
+                (labels, container)
+            })
+        };
+        let (Some((labels, container)), Some((other_labels, other_container))) = (of(self), of(other)) else {
+            return false;
+        };
+        match labels.iter().chain(&other_labels).any(Option::is_some) {
+            true => labels != other_labels,
+            false => container != other_container,
+        }
     }
 }
 
@@ -125,9 +138,8 @@ impl Finding for SelectorTooWide {
                 first.pods.iter().filter_map(|(pod, _)| kube_endpoint_core_model::port::find_port(pod, port))
             })
             .collect();
-        let identity = first.identity(&targets);
         let own = first.labels();
-        let differs = |other: &&Workload<'_>| other.identity(&targets) != identity && other.labels() != own;
+        let differs = |it: &&Workload<'_>| it.differs_from(first, &targets) && it.labels() != own;
         let others: Vec<&Workload<'_>> = others.iter().filter(differs).collect();
         if others.is_empty() {
             return Vec::new();
