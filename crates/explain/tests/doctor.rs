@@ -209,7 +209,7 @@ fn nobody_writes() {
     insta::assert_snapshot!(text(&examine(&facts, now())));
 }
 
-/// Returns a cluster of which nothing may be read.
+/// Returns a cluster in which the reader may read nothing.
 pub(crate) fn forbidden() -> Facts {
     let forbidden = |permission: &str| Unread::Forbidden(permission.to_owned());
     Facts {

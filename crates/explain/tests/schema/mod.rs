@@ -178,7 +178,7 @@ fn the_published_schema_is_current() {
     );
 }
 
-/// What is printed has no field that the schema lacks, and each field of the schema is printed.
+/// Documents have no field that the schema lacks, and each field of the schema is in a document.
 #[test]
 fn documents_are_as_the_schema_says() {
     let schema = Schema::closed(expected());
@@ -201,7 +201,7 @@ fn documents_are_as_the_schema_says() {
     assert!(unseen.is_empty(), "no document has {unseen:#?}");
 }
 
-/// Returns the pointers to all values in a value of which the schema says something.
+/// Returns the pointers to all values in a value that the schema describes.
 fn pointers(value: &Value, pointer: &str, all: &mut Vec<String>) {
     all.push(pointer.to_owned());
     for (name, field) in value.as_object().into_iter().flatten() {
