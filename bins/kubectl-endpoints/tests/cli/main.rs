@@ -11,6 +11,8 @@ mod elsewhere;
 mod errors;
 mod foreign_server;
 mod hostile;
+#[path = "../../../../crates/explain/tests/json_schema.rs"]
+mod json_schema;
 mod krew;
 mod large;
 mod options;
