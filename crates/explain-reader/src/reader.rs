@@ -79,12 +79,14 @@ pub struct Reader {
     progress: Box<dyn Progress>,
     /// True if it looks at other namespaces for what the user may have meant.
     pub(crate) looks_elsewhere: bool,
+    /// True if a second reading may see more than the first one.
+    pub(crate) reads_again: bool,
 }
 
 impl Reader {
     /// Returns a reader with the rights of the client's user.
     pub fn new(client: Client) -> Self {
-        Self { client, progress: Box::new(()), looks_elsewhere: true }
+        Self { client, progress: Box::new(()), looks_elsewhere: true, reads_again: true }
     }
 
     /// Names no object of another namespace: for a reader whose client may read more than the
@@ -92,6 +94,13 @@ impl Reader {
     #[must_use]
     pub fn within_namespace(mut self) -> Self {
         self.looks_elsewhere = false;
+        self
+    }
+
+    /// Reads once: for a reader whose client reads files, which do not change.
+    #[must_use]
+    pub fn of_files(mut self) -> Self {
+        self.reads_again = false;
         self
     }
 

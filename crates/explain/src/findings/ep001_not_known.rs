@@ -6,7 +6,7 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, is_mirrored};
@@ -35,6 +35,9 @@ pub struct NotKnown {
     pub kinds: Vec<&'static str>,
     /// The question that stays open without them.
     pub open: UnansweredQuestion,
+    /// True if the objects are from files that do not have these kinds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_files: bool,
 }
 
 impl Finding for NotKnown {
@@ -43,9 +46,10 @@ impl Finding for NotKnown {
         if inputs.is_alias() {
             return Vec::new();
         }
-        let counts = inputs.counts;
+        let (counts, from_files) = (inputs.counts, inputs.options.from_files);
         let Some(receiving) = counts.receiving else {
-            return vec![Self { kinds: kinds_of_traffic(inputs), open: UnansweredQuestion::Traffic }];
+            let (kinds, open) = (kinds_of_traffic(inputs), UnansweredQuestion::Traffic);
+            return vec![Self { kinds, open, from_files }];
         };
         let kinds = kinds_of_more(inputs);
         if kinds.is_empty() {
@@ -60,7 +64,7 @@ impl Finding for NotKnown {
             }
             _ => UnansweredQuestion::MoreTraffic,
         };
-        vec![Self { kinds, open }]
+        vec![Self { kinds, open, from_files }]
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -68,6 +72,13 @@ impl Finding for NotKnown {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if self.from_files {
+            let kinds =
+                self.kinds.iter().map(|kind| if *kind == "endpointselectors" { RESOURCE } else { kind });
+            let get = ["get", &kinds.collect::<Vec<_>>().join(","), "-o", "yaml"];
+            let sentence = format!("Give a file with {}, too, if there is a cluster", and(&self.kinds));
+            return Remedy::ask(ServiceOwner, sentence).shown_by([Step::kubectl_in(&service.namespace, get)]);
+        }
         let in_namespace = |kind| Step::kubectl_in(&service.namespace, ["auth", "can-i", "list", kind]);
         let checks = self.kinds.iter().map(|kind| match *kind {
             "nodes" => Step::kubectl(["auth", "can-i", "list", kind]),
@@ -86,7 +97,8 @@ impl Finding for NotKnown {
 impl fmt::Display for NotKnown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.kinds.iter().map(|kind| plural(kind)).collect();
-        write!(f, "{} could not be read, so {} is not known", and(&kinds), self.open.subject())
+        let fate = if self.from_files { "are not in the files" } else { "could not be read" };
+        write!(f, "{} {fate}, so {} is not known", and(&kinds), self.open.subject())
     }
 }
 
