@@ -53,12 +53,19 @@ impl Reading {
                 (&mut self.known.selectors, "What Services that name one should have is not known.")
             }
             _ => {
-                self.notes.push(note.to_owned());
+                self.note(note.to_owned());
                 return;
             }
         };
         *known = false;
-        self.notes.push(format!("{note} {consequence}"));
+        self.note(format!("{note} {consequence}"));
+    }
+
+    /// Adds a note, once for all Services of a pod.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     /// Adds nodes that are ready.

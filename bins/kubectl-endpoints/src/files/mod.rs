@@ -199,10 +199,9 @@ impl Files {
     }
 
     fn note_what_was_left_out(&mut self) {
-        let files = |count| if count == 1 { "file has" } else { "files have" };
         if let Some(first) = self.without_objects.first() {
             let count = self.without_objects.len();
-            self.notes.push(format!("{count} {} no objects, such as {first}.", files(count)));
+            self.notes.push(format!("Files of a folder that hold no objects, such as {first}: {count}."));
         }
         if self.hooks > 0 {
             let (hooks, run) =

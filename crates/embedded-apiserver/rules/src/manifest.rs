@@ -178,12 +178,18 @@ fn add(mut document: Value, contents: &mut Contents) -> Result<(), ManifestError
         return Err(ManifestError::Kustomization);
     }
     let kind = document.text("kind").strip_suffix("List").map(str::to_owned);
-    if let Some(kind) = kind.filter(|kind| kind.is_empty() || document["items"].is_array()) {
+    // `kubectl cluster-info dump` writes null for no items.
+    let has_items = matches!(document.get("items"), Some(Value::Array(_) | Value::Null));
+    if let Some(kind) = kind.filter(|kind| kind.is_empty() || has_items) {
         let version = document["apiVersion"].clone();
         if !kind.is_empty() {
             contents.listed.insert(format!("{kind} of {}", version.as_str().unwrap_or_default()));
         }
-        let Value::Array(items) = document["items"].take() else { return Err(ManifestError::NoItems) };
+        let items = match document["items"].take() {
+            Value::Array(items) => items,
+            Value::Null if !kind.is_empty() => Vec::new(),
+            _ => return Err(ManifestError::NoItems),
+        };
         for mut item in items {
             if !kind.is_empty() && item.is_object() && item["kind"].is_null() {
                 item["kind"] = kind.as_str().into();
