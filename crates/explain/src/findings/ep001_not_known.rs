@@ -15,7 +15,8 @@ use crate::models::selection::RESOURCE;
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
 
 about! {
-    /// RBAC forbids you to list them, or the manager's caches do not hold them. The explanation
+    /// RBAC forbids you to list them, the manager's caches do not hold them, or the files that you
+    /// gave do not. The explanation
     /// says what it could decide without them, and its notes name the objects that it could not
     /// read. The status is UNKNOWN if the missing objects might show that the Service works, or
     /// that it does not. It is certain otherwise: slices tell how many endpoints receive traffic,
