@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod elsewhere;
 mod errors;
+mod files;
 mod foreign_server;
 mod hostile;
 #[path = "../../../../crates/explain/tests/json_schema.rs"]
