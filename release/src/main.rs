@@ -119,6 +119,7 @@ fn run(options: Options) -> Result<()> {
         write(&out, &plan::chart(&source.version), deploy::chart(&source, &named)?)?;
         write(&out, plan::KUSTOMIZATIONS, deploy::kustomizations(&source, &named)?)?;
     }
+    write(&out, plan::SCHEMA, read(&source.root.join("docs").join(plan::SCHEMA))?)?;
     let sums = sums(&out)?;
     let krew = deploy::krew(&source, &sums)?;
     write(&out, plan::KREW, krew.into_bytes())?;

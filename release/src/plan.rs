@@ -11,6 +11,8 @@ const CHARTS: &str = "oci://ghcr.io/kube-endpoint-manager/charts";
 pub(crate) const IMAGE_FILE: &str = "kube-endpoint-manager-image.tar";
 pub(crate) const KUSTOMIZATIONS: &str = "kube-endpoint-manager-kustomize.tar.gz";
 pub(crate) const KREW: &str = "endpoints.yaml";
+/// The JSON Schema of the plugin's documents.
+pub(crate) const SCHEMA: &str = "explain.schema.json";
 pub(crate) const SUMS: &str = "SHA256SUMS";
 
 fn file(program: &Program, target: Target, ending: &str) -> String {
@@ -36,7 +38,7 @@ pub(crate) fn chart(version: &str) -> String {
 
 /// Returns the names of the files for platforms, in order.
 fn files(version: &str, targets: &[Target]) -> Vec<String> {
-    let mut names = vec![KREW.to_owned(), SUMS.to_owned()];
+    let mut names = vec![KREW.to_owned(), SCHEMA.to_owned(), SUMS.to_owned()];
     for target in targets {
         for program in target.programs() {
             names.extend([archive(program, *target), bill(program, *target)]);

@@ -9,6 +9,7 @@ use kube_endpoint_explain::{Code, Severity};
 use kube_endpoint_explain_reader::referrer_kind;
 
 use crate::config_flags::ConfigFlags;
+use crate::place::FileFlags;
 use crate::ui::UiArgs;
 
 /// Explains why a Service has the endpoints that it has. Works on any cluster, whichever
@@ -49,6 +50,8 @@ pub(crate) enum Command {
         /// Name, after a kind
         #[arg(value_name = "NAME")]
         name: Option<String>,
+        #[command(flatten)]
+        files: FileFlags,
     },
     /// Print what the controllers would write for the objects of files; exit code 2: an object
     /// would be refused, or nothing is rendered
@@ -61,12 +64,16 @@ pub(crate) enum Command {
     Diff {
         #[command(flatten)]
         scope: Scope,
+        #[command(flatten)]
+        files: FileFlags,
     },
     /// Print every Service with a problem, the worst first; exit code 0: none, 1: some, 2: error,
     /// or some objects could not be read
     Lint {
         #[command(flatten)]
         scope: Scope,
+        #[command(flatten)]
+        files: FileFlags,
         /// Code to leave out, such as EP012 or port-name-not-found; may be repeated
         #[arg(long, value_name = "CODE", value_delimiter = ',')]
         ignore: Vec<Code>,
@@ -76,7 +83,7 @@ pub(crate) enum Command {
         /// The least severity that makes the exit code 1
         #[arg(long, value_enum, default_value_t = FailOn::Warning, value_name = "SEVERITY")]
         fail_on: FailOn,
-        /// Exit code 2 also if only nodes could not be read
+        /// Exit code 2 also if only nodes could not be read, or the files do not have all kinds
         #[arg(long)]
         strict: bool,
     },
@@ -228,6 +235,8 @@ pub(crate) enum When {
 pub(crate) struct WholeCluster {
     #[arg(id = "namespace", long = "namespace", short = 'n', hide = true, value_name = "NAME")]
     hidden: Option<String>,
+    #[command(flatten)]
+    pub(crate) files: FileFlags,
 }
 
 /// A kind of object that `explain` explains.
@@ -293,9 +302,9 @@ mod tests {
         let scope = |command: &str, selector: &str| {
             let parsed = CommandLine::try_parse_from(["kubectl-endpoints", command, "-l", selector])?.command;
             match parsed {
-                Command::Lint { scope, .. } | Command::Diff { scope } | Command::Cleanup { scope, .. } => {
-                    Ok::<Scope, clap::Error>(scope)
-                }
+                Command::Lint { scope, .. }
+                | Command::Diff { scope, .. }
+                | Command::Cleanup { scope, .. } => Ok::<Scope, clap::Error>(scope),
                 Command::Top { scope } => Ok(scope),
                 other => panic!("{other:?}"),
             }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
+use kube::Client;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::references::{Referrer, is_namespaced};
@@ -13,13 +14,14 @@ use kube_endpoint_explain::{
     Code, Diff, FailOn, LintOptions, LintReport, Options, diff, explain_pod, lint, render,
 };
 
-use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_explain_reader::{BETWEEN_READINGS, Explained, Reader, Reading, may_tell_more};
+use kube_endpoint_explain_reader::{
+    BETWEEN_READINGS, Explained, Reader, Reading, Resource, may_tell_more, newest_resource,
+};
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
-
+use crate::place::{FileFlags, Place};
 use crate::progress::ProgressLine;
 use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
 
@@ -39,28 +41,32 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject, name: None } if subject.starts_with("EP") => {
+        Command::Explain { subject, name: None, .. } if subject.starts_with("EP") => {
             // Names of Services and pods have no capital letters.
             let code: Code = subject.parse()?;
             print(&code.documentation())?;
             Ok(0)
         }
-        Command::Explain { subject, name } => {
-            run_explain(global, output, options, named(subject, name.as_deref())?).await
+        Command::Explain { subject, name, files } => {
+            let subject = named(subject, name.as_deref())?;
+            run_explain(&Place::open(global, files).await?, output, &options, subject).await
         }
         Command::Render { filename } => run_render(global, output, &options, filename),
-        Command::Diff { scope } => run_diff(global, output, &options, scope).await,
-        Command::Lint { scope, ignore, info, fail_on, strict } => {
+        Command::Diff { scope, files } => {
+            run_diff(&Place::open(global, files).await?, output, &options, scope).await
+        }
+        Command::Lint { scope, files, ignore, info, fail_on, strict } => {
             let lint_options = LintOptions {
                 ignore: ignore.iter().copied().collect(),
                 include_info: *info,
                 selector: scope.selector.clone(),
             };
             let fail_on = FailOn { severity: fail_on.severity(), strict: *strict };
-            run_lint(global, output, &options, scope, &lint_options, fail_on).await
+            let place = Place::open(global, files).await?;
+            run_lint(&place, output, &options, place.scope(scope), &lint_options, fail_on).await
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
-        Command::Doctor(_) => Box::pin(run_doctor(global, output, &options)).await,
+        Command::Doctor(args) => Box::pin(run_doctor(global, output, &options, &args.files)).await,
         Command::Retire(args) => match &args.convert {
             Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
             None => Box::pin(retire::run(global, output, args)).await,
@@ -93,39 +99,41 @@ fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &
 }
 
 /// Returns a reader that shows its progress.
-pub(crate) fn reader(client: &ApiClient) -> Reader {
-    Reader::new(client.kube().clone()).with_progress(ProgressLine::on_stderr())
+pub(crate) fn reader(client: Client) -> Reader {
+    Reader::new(client).with_progress(ProgressLine::on_stderr())
 }
 
 async fn run_explain(
-    global: &Global,
+    place: &Place,
     output: Output,
-    options: Options,
+    options: &Options,
     (kind, name): (Kind, &str),
 ) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
-    let key = ObjectKey::new(namespace, name);
+    let (reader, options) = (&place.reader, place.options(options));
     if let Kind::Referrer(kind) = kind {
-        let object = if is_namespaced(kind) { key } else { ObjectKey::new("", name) };
-        let explained = reader.explain_referrer(&Referrer { kind, object }, &options, &current_time).await?;
+        let resource = newest_resource(kind).filter(|_| is_namespaced(kind));
+        let namespace = resource.map(|resource| place.namespace_of(resource, name)).unwrap_or_default();
+        let of = Referrer { kind, object: ObjectKey::new(namespace, name) };
+        let explained = reader.explain_referrer(&of, &options, &|| place.now()).await?;
         explained.not_read.iter().for_each(|note| print_note(note));
         output.print_as("BackendsExplanation", &explained, |layout| explained.text(layout))?;
         return Ok(explained.exit_code());
     }
     if kind == Kind::Pod {
+        let key = ObjectKey::new(place.namespace_of(Resource::PODS, name), name);
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));
         let options = options.with_known(known);
         let topology = objects.topology(options.slices.topology_node_tolerance);
-        let now = current_time();
+        let now = place.now();
         let says = explain_pod(&objects, &key, &topology, now, &options);
         let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?.with_not_read(notes);
         output.print_as("PodExplanation", &says, |layout| says.text(layout, now))?;
         Ok(says.exit_code())
     } else {
+        let key = ObjectKey::new(place.namespace_of(Resource::SERVICES, name), name);
         let Explained { explanation, at: now, .. } =
-            reader.explain_service(&key, &options, &current_time).await?;
+            reader.explain_service(&key, &options, &|| place.now()).await?;
         explanation.not_read.iter().for_each(|note| print_note(note));
         output.print_as("ServiceExplanation", &explanation, |layout| explanation.text(layout, now))?;
         Ok(explanation.exit_code())
@@ -149,19 +157,18 @@ fn run_render(global: &Global, output: Output, options: &Options, files: &[PathB
     Ok(0)
 }
 
-async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
-    let namespace = scope.namespace(&namespace);
+async fn run_diff(place: &Place, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
+    let namespace = place.scope(scope);
+    let wanted = if place.may_change() { READINGS } else { 1 };
     let mut readings: Vec<Diff> = Vec::new();
     // If nothing would change, there is nothing to wait for.
-    while readings.len() < READINGS && readings.last().is_none_or(|last| !last.is_empty()) {
+    while readings.len() < wanted && readings.last().is_none_or(|last| !last.is_empty()) {
         if !readings.is_empty() {
             tokio::time::sleep(BETWEEN_READINGS).await;
         }
-        let Reading { objects, notes, known, .. } = reader.all(namespace).await?;
-        let options = options.clone().with_known(known);
-        let mut reading = diff(&objects, current_time(), &options)?;
+        let Reading { objects, notes, known, .. } = place.reader.all(namespace).await?;
+        let options = place.options(options).with_known(known);
+        let mut reading = diff(&objects, place.now(), &options)?;
         if let Some(selector) = &scope.selector {
             reading.changes.retain(|change| objects.is_selected(&change.service, selector));
         }
@@ -174,28 +181,26 @@ async fn run_diff(global: &Global, output: Output, options: &Options, scope: &Sc
 }
 
 async fn run_lint(
-    global: &Global,
+    place: &Place,
     output: Output,
     options: &Options,
-    scope: &Scope,
+    namespace: Option<&str>,
     lint_options: &LintOptions,
     fail_on: FailOn,
 ) -> anyhow::Result<u8> {
-    let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
-    let namespace = scope.namespace(&namespace);
+    let reader = &place.reader;
     let read = async |tells_more: bool| -> anyhow::Result<(LintReport, Timestamp)> {
         let Reading { mut objects, notes, known, .. } = reader.all(namespace).await?;
         if tells_more {
             reader.failures(&mut objects, namespace).await;
         }
-        let (options, now) = (options.clone().with_known(known), current_time());
+        let (options, now) = (place.options(options).with_known(known), place.now());
         Ok((lint(&objects, now, &options, lint_options).with_not_read(notes), now))
     };
     let (mut report, mut now) = read(false).await?;
     // Without nodes, a write that is under way looks like one whose cause is not known.
     let may_pass = |code: Code| code.may_be_under_way() || code == Code::NotKnown;
-    if report.problems.iter().any(|problem| may_pass(problem.code)) {
+    if report.problems.iter().any(|problem| may_pass(problem.code)) && place.may_change() {
         tokio::time::sleep(BETWEEN_READINGS).await;
         let before = report.problems;
         let tells_more = before.iter().any(|problem| may_tell_more(problem.code));
@@ -212,15 +217,19 @@ async fn run_lint(
     Ok(report.exit_code(fail_on))
 }
 
-async fn run_doctor(global: &Global, output: Output, options: &Options) -> anyhow::Result<u8> {
+async fn run_doctor(
+    global: &Global,
+    output: Output,
+    options: &Options,
+    files: &FileFlags,
+) -> anyhow::Result<u8> {
     output.check_format()?;
     if let Some(namespace) = &global.config.namespace {
         bail!("doctor reads the whole cluster; leave out --namespace {namespace}");
     }
-    let Connection { client, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
-    let facts = Box::pin(doctor::facts(client.kube(), &reader, options)).await?;
-    let now = current_time();
+    let place = Place::open(global, files).await?;
+    let facts = Box::pin(doctor::facts(&place, options)).await?;
+    let now = place.now();
     let report = examine(&facts, now);
     output.print_as("DoctorReport", &report, |layout| report.text(layout, now))?;
     Ok(report.exit_code())
@@ -230,7 +239,7 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
     // The command deletes nothing if it could not print the report.
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
+    let reader = reader(client.kube().clone());
     let namespace = scope.namespace(&namespace);
     let found = cleanup::run(&reader, namespace, scope.selector.as_ref(), delete).await?;
     found.not_read.iter().for_each(|note| print_note(note));

@@ -341,9 +341,9 @@ mod tests {
             ("-n shop l", "lint"),
             (
                 "lint -",
-                "--all-namespaces --as --as-group --as-uid --as-user-extra --certificate-authority --client-certificate --client-key \
-                 --cluster --color --compatibility --context --fail-on --ignore --info --insecure-skip-tls-verify --kubeconfig \
-                 --namespace --output --request-timeout --selector --server --strict --tls-server-name --token --user",
+                "--all-namespaces --as --as-group --as-uid --as-user-extra --at --certificate-authority --client-certificate \
+                 --client-key --cluster --color --compatibility --context --fail-on --filename --ignore --info \
+                 --insecure-skip-tls-verify --kubeconfig --namespace --output --request-timeout --selector --server --strict --tls-server-name --token --user",
             ),
             ("lint --co", "--color --compatibility --context"),
             ("lint -o ", "table wide json yaml sarif junit"),
@@ -379,6 +379,7 @@ mod tests {
             ("lint --kubeconfig ", "file"),
             ("lint --client-key ", "file"),
             ("render -f a", "file"),
+            ("explain web -f ", "file"),
             ("retire --audit-log a", "file"),
             ("retire --metrics=", "file"),
         ] {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::args::CommandLine;
     use crate::doctor;
-    use kube_endpoint_explain_reader::Reader;
+    use crate::place::Place;
 
     #[tokio::test]
     async fn a_server_that_accepts_and_never_answers_is_an_error_that_names_it() {
@@ -106,16 +106,15 @@ mod tests {
         let words = ["kubectl-endpoints", "doctor", "--request-timeout=300ms", "--kubeconfig"];
         let words = words.into_iter().chain(kubeconfig.path().to_str());
         let global = CommandLine::try_parse_from(words).unwrap().global;
-        let Connection { client, .. } = connect(&global.config).await.unwrap();
-        let reader = Reader::new(client.kube().clone());
+        let place = Place::of_cluster(connect(&global.config).await.unwrap());
         let options = Options::default();
-        let asked = doctor::facts(client.kube(), &reader, &options);
+        let asked = doctor::facts(&place, &options);
         let error = Box::pin(asked).await.unwrap_err().to_string();
         let start = format!(
             "the version of the server cannot be read: http://{address} has not begun to answer within 300ms; check the"
         );
         assert!(error.starts_with(&start) && error.contains("--kubeconfig"), "{error}");
-        let error = reader.all(None).await.err().unwrap().to_string();
+        let error = place.reader.all(None).await.err().unwrap().to_string();
         assert!(error.contains(&format!("http://{address} has not begun to answer")), "{error}");
     }
 }

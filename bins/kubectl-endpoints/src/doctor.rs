@@ -23,9 +23,9 @@ use kube_endpoint_explain::doctor::{
 use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Diff, Options, diff};
 
-use crate::commands::current_time;
+use crate::place::Place;
 use crate::source::{MUTATING, SYSTEM, VALIDATING, instances, managers, version};
-use kube_endpoint_explain_reader::{PAGE, Reader, Reading, Resource};
+use kube_endpoint_explain_reader::{PAGE, Reading, Resource, is_not_in_files};
 
 /// The most pages of metadata of a kind.
 const PAGES: u32 = 4;
@@ -44,7 +44,8 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 /// # Errors
 ///
 /// An error if the server does not answer, or is no API server.
-pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -> anyhow::Result<Facts> {
+pub(crate) async fn facts(place: &Place, options: &Options) -> anyhow::Result<Facts> {
+    let (client, options) = (&place.client, &place.options(options));
     let server = version(client).await?.map(|info| info.git_version);
     let managers = managers(client).await;
     // All at once, so that parts that do not answer cost the time of one.
@@ -69,7 +70,7 @@ pub(crate) async fn facts(client: &Client, reader: &Reader, options: &Options) -
         reviews(client, FOR_PLUGIN, None),
         webhooks(client),
         Resource::EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
-        changes(client, reader, options),
+        changes(place, options),
     );
     Ok(Facts {
         server,
@@ -156,6 +157,7 @@ async fn reviews(client: &Client, permissions: &[Permission], user: Option<&str>
     // This asks no further after an error.
     let answers: Result<Vec<Review>, Error> = stream::iter(asked).buffered(AT_ONCE).try_collect().await;
     answers.map_err(|error| match error {
+        error if is_not_in_files(&error) => Unread::Failed(why_request_failed(&error)),
         Error::Api(status) if status.code == 403 => {
             let resource = if user.is_some() { "subjectaccessreviews" } else { "selfsubjectaccessreviews" };
             Unread::Forbidden(format!("create {resource}.authorization.k8s.io"))
@@ -211,7 +213,8 @@ async fn webhooks(client: &Client) -> Read<Vec<Webhook>> {
 
 /// Counts the writes that the controllers would make: for all Services, or for some of a large
 /// cluster.
-async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Counts> {
+async fn changes(place: &Place, options: &Options) -> Read<Counts> {
+    let (client, reader) = (&place.client, &place.reader);
     let services = Resource::SERVICES.first(client, PAGE).await?;
     let pods = Resource::PODS.first(client, 1).await;
     let all_pods = pods.map_or(0, |pods| pods.items.len() as u64 + pods.left);
@@ -219,7 +222,9 @@ async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Co
     let failed = |error: anyhow::Error| Unread::Failed(format!("{error:#}"));
     let mut counts = Counts::default();
     if all_services <= ALL_SERVICES && all_pods <= ALL_PODS {
-        let found = settled(async || diff_of(reader.all(None).await?, options)).await.map_err(failed)?;
+        let found = settled(place, async || diff_of(reader.all(None).await?, place, options))
+            .await
+            .map_err(failed)?;
         counts.services = usize::try_from(all_services).unwrap_or(usize::MAX);
         add(&mut counts, &found);
         return Ok(counts);
@@ -230,7 +235,8 @@ async fn changes(client: &Client, reader: &Reader, options: &Options) -> Read<Co
         let text = |field: &str| service[field].as_str().unwrap_or_default();
         let key = ObjectKey::new(text("namespace"), text("name"));
         // A Service may have been deleted since the list.
-        let Ok(found) = settled(async || diff_of(reader.service(&key).await?, options)).await else {
+        let read = async || diff_of(reader.service(&key).await?, place, options);
+        let Ok(found) = settled(place, read).await else {
             continue;
         };
         counts.services += 1;
@@ -246,15 +252,15 @@ fn add(counts: &mut Counts, found: &Diff) {
     counts.not_read.dedup();
 }
 
-fn diff_of(reading: Reading, options: &Options) -> anyhow::Result<Diff> {
+fn diff_of(reading: Reading, place: &Place, options: &Options) -> anyhow::Result<Diff> {
     let Reading { objects, notes, known, .. } = reading;
-    Ok(diff(&objects, current_time(), &options.clone().with_known(known))?.with_not_read(notes))
+    Ok(diff(&objects, place.now(), &options.clone().with_known(known))?.with_not_read(notes))
 }
 
 /// Reads again if something would change: controllers finish writes under way by then.
-async fn settled(read: impl AsyncFn() -> anyhow::Result<Diff>) -> anyhow::Result<Diff> {
+async fn settled(place: &Place, read: impl AsyncFn() -> anyhow::Result<Diff>) -> anyhow::Result<Diff> {
     let first = read().await?;
-    if first.is_empty() {
+    if first.is_empty() || !place.may_change() {
         return Ok(first);
     }
     tokio::time::sleep(BETWEEN_READINGS).await;

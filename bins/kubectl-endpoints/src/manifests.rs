@@ -51,8 +51,13 @@ pub(crate) fn read(paths: &[PathBuf], namespace: Option<&str>) -> anyhow::Result
     Ok(all)
 }
 
+/// Returns true if a file of a folder is read.
+pub(crate) fn is_manifest(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
+}
+
 /// Returns the file, or the manifests of a folder, without those of its folders.
-fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let text = path.to_string_lossy();
     if text.starts_with("http://") || text.starts_with("https://") {
         bail!("{text} is no file; `curl -fL {text} | kubectl endpoints render -f -` renders what is there");
@@ -63,8 +68,7 @@ fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).with_context(|| text.clone().into_owned())? {
         let file = entry?.path();
-        let is_manifest = file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
-        if is_manifest && !file.is_dir() {
+        if is_manifest(&file) && !file.is_dir() {
             files.push(file);
         }
     }
@@ -75,7 +79,7 @@ fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(crate) fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
     if path != Path::new("-") {
         return std::fs::read(path);
     }

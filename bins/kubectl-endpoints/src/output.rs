@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, bail};
 use kube_endpoint_core_model::{escaped, harmless, harmless_json, is_harmless};
+use kube_endpoint_explain::API_VERSION;
 use kube_endpoint_explain::text::{Colors, Document, Layout};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -13,10 +14,6 @@ use crate::args::{Format, Global, When};
 
 /// The maximum number of characters of a line on standard error.
 const LONGEST_NOTE: usize = 4000;
-
-/// The version of the documents that the plugin prints as JSON and YAML. `docs/kubectl-plugin.md`
-/// describes them.
-const API_VERSION: &str = "explain.kube-endpoint-manager.github.io/v1alpha1";
 
 /// A document with its kind, as objects of Kubernetes have one.
 #[derive(Serialize)]

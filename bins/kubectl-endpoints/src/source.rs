@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use kube::{Client, Error};
 use kube_endpoint_api_client::why_request_failed;
 use kube_endpoint_explain::doctor::{Instance, Read, Unread};
-use kube_endpoint_explain_reader::Resource;
+use kube_endpoint_explain_reader::{Resource, is_not_in_files};
 
 /// The namespace of controllers.
 pub(crate) const SYSTEM: &str = "kube-system";
@@ -34,6 +34,7 @@ pub(crate) async fn version(client: &Client) -> anyhow::Result<Read<Info>> {
             "the answer to /version has no gitVersion; check the server in the kubeconfig, and whether a proxy answers in its place"
         ),
         Ok(info) => Ok(Ok(info)),
+        Err(error) if is_not_in_files(&error) => Ok(Err(Unread::Failed(why_request_failed(&error)))),
         Err(Error::Api(status)) if status.code == 403 => {
             Ok(Err(Unread::Forbidden("get /version".to_owned())))
         }

@@ -54,6 +54,15 @@ impl From<Error> for Failed {
     }
 }
 
+/// The reason of a 403 answer about a kind that files, which a client reads in place of a cluster, do
+/// not have. Nobody lacks a permission then.
+pub const NOT_IN_FILES: &str = "NotInFiles";
+
+/// Returns true if a client read files, and they do not have what it asked for.
+pub fn is_not_in_files(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.reason == NOT_IN_FILES)
+}
+
 /// Returns what was listed, or a note if the server forbids the list.
 pub(crate) fn noted<A>(
     listed: Result<A, Failed>,
@@ -62,6 +71,9 @@ pub(crate) fn noted<A>(
 ) -> Result<Result<A, String>, ReadError> {
     match listed {
         Ok(all) => Ok(Ok(all)),
+        Err(Failed::Request(error)) if is_not_in_files(&error) => {
+            Ok(Err(format!("Not in the files: {kind}.")))
+        }
         Err(Failed::Request(error)) if is_forbidden(&error) => {
             Ok(Err(format!("You may not read {kind}: {}.", why_request_failed(&error))))
         }

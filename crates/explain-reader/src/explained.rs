@@ -36,7 +36,7 @@ impl Reader {
     ) -> Result<Explained, ReadError> {
         let mut notes = Vec::new();
         let mut explained = self.explain_once(key, options, now, &mut notes).await?;
-        if explained.explanation.codes().into_iter().any(Code::may_be_under_way) {
+        if self.reads_again && explained.explanation.codes().into_iter().any(Code::may_be_under_way) {
             tokio::time::sleep(BETWEEN_READINGS).await;
             explained = self.explain_once(key, options, now, &mut notes).await?;
         }

@@ -49,7 +49,7 @@ mod referrer;
 mod resource;
 mod signs;
 
-pub use error::{ObjectFailure, ReadError};
+pub use error::{NOT_IN_FILES, ObjectFailure, ReadError, is_not_in_files};
 pub use explained::{BETWEEN_READINGS, Explained};
 pub use pages::{List, PAGE, check_kind};
 pub use progress::Progress;

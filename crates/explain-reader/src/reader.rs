@@ -53,12 +53,19 @@ impl Reading {
                 (&mut self.known.selectors, "What Services that name one should have is not known.")
             }
             _ => {
-                self.notes.push(note.to_owned());
+                self.note(note.to_owned());
                 return;
             }
         };
         *known = false;
-        self.notes.push(format!("{note} {consequence}"));
+        self.note(format!("{note} {consequence}"));
+    }
+
+    /// Adds a note, once for all Services of a pod.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     /// Adds nodes that are ready.
@@ -79,12 +86,14 @@ pub struct Reader {
     progress: Box<dyn Progress>,
     /// True if it looks at other namespaces for what the user may have meant.
     pub(crate) looks_elsewhere: bool,
+    /// True if a second reading may see more than the first one.
+    pub(crate) reads_again: bool,
 }
 
 impl Reader {
     /// Returns a reader with the rights of the client's user.
     pub fn new(client: Client) -> Self {
-        Self { client, progress: Box::new(()), looks_elsewhere: true }
+        Self { client, progress: Box::new(()), looks_elsewhere: true, reads_again: true }
     }
 
     /// Names no object of another namespace: for a reader whose client may read more than the
@@ -92,6 +101,13 @@ impl Reader {
     #[must_use]
     pub fn within_namespace(mut self) -> Self {
         self.looks_elsewhere = false;
+        self
+    }
+
+    /// Reads once: for a reader whose client reads files, which do not change.
+    #[must_use]
+    pub fn of_files(mut self) -> Self {
+        self.reads_again = false;
         self
     }
 

@@ -9,6 +9,7 @@ use kube_endpoint_core_model::well_known::SELECTOR_GROUP;
 use kube_endpoint_explain::doctor::{Read, Unread};
 use serde_json::Value;
 
+use crate::error::is_not_in_files;
 use crate::pages::{List, PAGE, check_kind};
 
 /// A kind of objects. Prints as the name of its resource, such as `pods`.
@@ -150,6 +151,7 @@ impl Resource {
     /// Returns the reason why a request for this kind failed.
     pub fn unread(self, verb: &str, error: &Error, namespace: Option<&str>) -> Unread {
         match error {
+            error if is_not_in_files(error) => Unread::Failed(why_request_failed(error)),
             Error::Api(status) if status.code == 403 => {
                 let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
                 let place = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();

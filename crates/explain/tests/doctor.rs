@@ -19,7 +19,7 @@ const UUID: &str = "0e1d2c3b-4a59-4687-8796-a5b4c3d2e1f0";
 const HOLDER: &str = "node-2_9f8e7d6c-5b4a-4392-8172-635445362718";
 
 /// The time of the reading.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-01-02T00:00:00Z".parse().unwrap()
 }
 
@@ -99,7 +99,7 @@ fn upstream_only() -> Facts {
 }
 
 /// Returns a cluster that has been taken over.
-fn manager_only() -> Facts {
+pub(crate) fn manager_only() -> Facts {
     Facts {
         slices: Ok(outputs(OutputKind::EndpointSlice, &[slice("web-a", KEM, 130), slice("db-b", KCM, 9000)])),
         endpoints: Ok(outputs(OutputKind::Endpoints, &[endpoints("web", KEM, 130)])),
@@ -209,10 +209,10 @@ fn nobody_writes() {
     insta::assert_snapshot!(text(&examine(&facts, now())));
 }
 
-#[test]
-fn without_permissions_each_line_names_one() {
+/// Returns a cluster in which the reader may read nothing.
+pub(crate) fn forbidden() -> Facts {
     let forbidden = |permission: &str| Unread::Forbidden(permission.to_owned());
-    let facts = Facts {
+    Facts {
         server: Err(Unread::Failed("the server does not answer".to_owned())),
         plugin: "0.1.0".to_owned(),
         slices: Err(forbidden("list endpointslices.discovery.k8s.io")),
@@ -226,8 +226,12 @@ fn without_permissions_each_line_names_one() {
         webhooks: Err(forbidden("list validatingwebhookconfigurations.admissionregistration.k8s.io")),
         conflicts: Err(forbidden("list events")),
         changes: Err(forbidden("list services")),
-    };
-    insta::assert_snapshot!(text(&examine(&facts, now())));
+    }
+}
+
+#[test]
+fn without_permissions_each_line_names_one() {
+    insta::assert_snapshot!(text(&examine(&forbidden(), now())));
 }
 
 #[test]
@@ -504,8 +508,8 @@ fn the_needed_permissions_follow_from_the_flags() {
     assert_eq!(for_manager(&[Instance::default()]), None, "a static pod");
 }
 
-#[test]
-fn missing_permissions_and_webhooks_are_listed() {
+/// Returns a cluster whose manager may not delete, and where a webhook sees writes.
+pub(crate) fn with_webhook() -> Facts {
     let mut reviews = allowed(FOR_MANAGER);
     reviews
         .iter_mut()
@@ -517,13 +521,17 @@ fn missing_permissions_and_webhooks_are_listed() {
         {"name": "slices.policy.example", "rules": [rule], "failurePolicy": "Ignore"},
         {"name": "pods.policy.example", "rules": [{"apiGroups": [""], "resources": ["pods"], "operations": ["*"]}]},
     ]});
-    let facts = Facts {
+    Facts {
         manager_reviews: Some(Ok(reviews)),
         webhooks: Ok(webhooks_of(&webhooks, true)),
         changes: Ok(Counts { services: 50, of: Some(10_000), ..Counts::default() }),
         ..manager_only()
-    };
-    let report = examine(&facts, now());
+    }
+}
+
+#[test]
+fn missing_permissions_and_webhooks_are_listed() {
+    let report = examine(&with_webhook(), now());
     assert_eq!(report.exit_code(), 1);
     insta::assert_snapshot!(text(&report));
 }

@@ -14,12 +14,12 @@ fn key() -> ObjectKey {
     ObjectKey::new("default", "web")
 }
 
-fn objects(cluster: &Cluster) -> Objects {
+pub(crate) fn objects(cluster: &Cluster) -> Objects {
     Objects::read(cluster.objects().iter().cloned()).unwrap()
 }
 
 /// Carries out the writes of slices and Endpoints.
-fn settled(cluster: Cluster) -> Cluster {
+pub(crate) fn settled(cluster: Cluster) -> Cluster {
     let objects = objects(&cluster);
     let planned = Planned::new(&objects, &key(), &objects.topology(0.0), Timestamp::MIN, &Options::default());
     let slices = planned.slices.unwrap();
@@ -48,7 +48,7 @@ fn hints(cluster: Cluster) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn two_zones() -> Cluster {
+pub(crate) fn two_zones() -> Cluster {
     Cluster::new().node("a").zone("eu-1").node("b").zone("eu-2")
 }
 

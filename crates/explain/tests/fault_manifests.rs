@@ -109,6 +109,11 @@ impl Fault {
         ObjectKey::new("default", self.subject.split_once('/').unwrap().1)
     }
 
+    /// Returns true if `kubectl describe` of the Service and its pods may tell the fault.
+    pub(crate) fn is_described(&self) -> bool {
+        !self.healthy && ["service/", "pod/"].iter().any(|kind| self.subject.starts_with(kind))
+    }
+
     /// Returns the options of the controllers.
     pub(crate) fn options(&self) -> Options {
         let mut options = Options::default();

@@ -17,7 +17,7 @@ fn selector(readiness: &Value) -> Value {
         "status": {"observedGeneration": 1}})
 }
 
-fn lease(holder: &str, renewed: &str) -> Value {
+pub(crate) fn lease(holder: &str, renewed: &str) -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "web"},
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15,
             "acquireTime": "2026-01-01T00:00:10.000000Z", "renewTime": renewed}})
@@ -40,7 +40,7 @@ fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects 
     Objects::read(objects).unwrap()
 }
 
-fn by_lease(ready: &[usize], lease: Option<Value>) -> Objects {
+pub(crate) fn by_lease(ready: &[usize], lease: Option<Value>) -> Objects {
     cluster(ready, [selector(&json!({"lease": {"name": "web"}}))].into_iter().chain(lease))
 }
 

@@ -10,14 +10,14 @@ use kube_endpoint_explain::{
 };
 use serde_json::json;
 
-fn objects() -> Objects {
+pub(crate) fn objects() -> Objects {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration-tests/fixtures/shop-cluster.json");
     let list = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     Objects::read([list]).unwrap()
 }
 
 /// Returns a time some minutes after the last change in the fixture.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-11-20T12:25:00Z".parse().unwrap()
 }
 

@@ -57,7 +57,12 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         }
         ["get", "deployments,statefulsets,replicasets"] if !namespace.is_empty() => Ok(false),
         ["get", "events", "--field-selector", "reason=FailedCreate"] if !namespace.is_empty() => Ok(false),
-        ["get", kind, "-l", selector] if selector.contains('=') => at(kind, "").map(|_| false),
+        ["get", kind, "--show-labels"] if !namespace.is_empty() => at(kind, "").map(|_| false),
+        ["get", kind, "-l", selector] | ["get", kind, "-l", selector, "--show-labels"]
+            if selector.contains('=') =>
+        {
+            at(kind, "").map(|_| false)
+        }
         ["get", kind, "-A", "-o", "wide", "--field-selector", selector] if selector.contains('=') => {
             path("any", kind, "").map(|_| false)
         }

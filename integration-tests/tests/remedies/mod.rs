@@ -65,8 +65,8 @@ fn bystanders(node: Option<&str>) -> Vec<Value> {
     all
 }
 
-/// Returns the manifests whose kinds the embedded server has. Those about workloads, Ingresses, routes
-/// and NetworkPolicies are played without a server, with the other small clusters
+/// Returns the manifests whose kinds the embedded server has. Those about workloads, Ingresses,
+/// routes and NetworkPolicies are played without a server, with the other small clusters
 /// (`crates/explain/tests/diagnosis`).
 fn served() -> impl Iterator<Item = (String, Fault)> {
     const OTHERS: [&str; 4] = ["Deployment", "Ingress", "HTTPRoute", "NetworkPolicy"];

@@ -23,7 +23,7 @@ use kube_endpoint_explain_reader::{Reader, Resource};
 pub(crate) async fn run(global: &Global, output: Output, subject: &str, manager: &str) -> anyhow::Result<u8> {
     output.check_format()?;
     let Connection { client, namespace, .. } = connect(&global.config).await?;
-    let reader = reader(&client);
+    let reader = reader(client.kube().clone());
     let key = match subject.split_once('/') {
         Some((_, name)) if name.contains('/') => {
             bail!("{subject:?} names no Endpoints; write NAME or NAMESPACE/NAME")

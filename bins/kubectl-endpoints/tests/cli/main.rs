@@ -9,8 +9,11 @@ mod docs;
 mod doctor;
 mod elsewhere;
 mod errors;
+mod files;
 mod foreign_server;
 mod hostile;
+#[path = "../../../../crates/explain/tests/json_schema.rs"]
+mod json_schema;
 mod krew;
 mod large;
 mod options;

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, FaultRule, Listener, RequestInfo};
+use kube_endpoint_explain::API_VERSION;
 use serde_json::Value;
 use tempfile::NamedTempFile;
+
+use crate::json_schema::{Schema, published};
 
 pub(crate) fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/shop-cluster.json")
@@ -63,12 +66,18 @@ impl Shop {
         self.run_exactly(&[arguments, &["-n", namespace, "--kubeconfig", kubeconfig]].concat()).await
     }
 
-    /// Runs the plugin with these arguments and no others.
+    /// Runs the plugin with these arguments and no others. A document of the plugin's own is as the
+    /// published schema says.
     pub(crate) async fn run_exactly(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
         command.args(arguments).env_remove("KUBECONFIG");
         command.stdin(Stdio::null()).env_remove("COLUMNS");
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let printed: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        if let Some(document) = printed.filter(|document| document["apiVersion"] == API_VERSION) {
+            assert_eq!(Schema::closed(published()).check(&document), Ok(()), "{arguments:?}");
+        }
+        output
     }
 
     /// Returns the requests since the last call, as `VERB PATH?QUERY`.

@@ -1,6 +1,7 @@
 //! Reads manifests, texts with objects as a person or kubectl writes them, and makes the objects
 //! that an API server would store.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -75,23 +76,41 @@ impl Object {
     }
 }
 
-/// Reads a file. It may be JSON or YAML, hold several documents, and contain lists. This skips
-/// empty documents.
+/// What a file contains.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    pub objects: Vec<Object>,
+    /// The kinds of typed lists, such as a PodList, as [`Object::type_name`] writes them. A list may
+    /// be empty.
+    pub listed: BTreeSet<String>,
+}
+
+/// Reads the objects of a file. It may be JSON or YAML, hold several documents, and contain lists.
+/// This skips empty documents.
 ///
 /// # Errors
 ///
 /// An error about the first document or item that is no object.
 pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
+    read_contents(file).map(|contents| contents.objects)
+}
+
+/// As [`read`], with the kinds that are listed.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_contents(file: &[u8]) -> Result<Contents, ManifestError> {
     let text = std::str::from_utf8(file).map_err(|_| {
         let is_utf16 = file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]);
         ManifestError::NotUtf8(if is_utf16 { " but in UTF-16; save it as UTF-8" } else { "" })
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut objects = Vec::new();
+    let mut contents = Contents::default();
     for document in documents(text)? {
-        add(document, &mut objects)?;
+        add(document, &mut contents)?;
     }
-    Ok(objects)
+    Ok(contents)
 }
 
 /// Returns the object that a server stores when a client creates it and then sets its status,
@@ -151,7 +170,7 @@ impl fmt::Display for Refusal<'_> {
 }
 
 /// Adds an object, or the items of a list. Items of a typed list, such as a PodList, need no kind.
-fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestError> {
+fn add(mut document: Value, contents: &mut Contents) -> Result<(), ManifestError> {
     if document.is_null() {
         return Ok(());
     }
@@ -159,15 +178,24 @@ fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestErr
         return Err(ManifestError::Kustomization);
     }
     let kind = document.text("kind").strip_suffix("List").map(str::to_owned);
-    if let Some(kind) = kind.filter(|kind| kind.is_empty() || document["items"].is_array()) {
+    // `kubectl cluster-info dump` writes null for no items.
+    let has_items = matches!(document.get("items"), Some(Value::Array(_) | Value::Null));
+    if let Some(kind) = kind.filter(|kind| kind.is_empty() || has_items) {
         let version = document["apiVersion"].clone();
-        let Value::Array(items) = document["items"].take() else { return Err(ManifestError::NoItems) };
+        if !kind.is_empty() {
+            contents.listed.insert(format!("{kind} of {}", version.as_str().unwrap_or_default()));
+        }
+        let items = match document["items"].take() {
+            Value::Array(items) => items,
+            Value::Null if !kind.is_empty() => Vec::new(),
+            _ => return Err(ManifestError::NoItems),
+        };
         for mut item in items {
             if !kind.is_empty() && item.is_object() && item["kind"].is_null() {
                 item["kind"] = kind.as_str().into();
                 item["apiVersion"] = version.clone();
             }
-            add(item, objects)?;
+            add(item, contents)?;
         }
         return Ok(());
     }
@@ -175,7 +203,7 @@ fn add(mut document: Value, objects: &mut Vec<Object>) -> Result<(), ManifestErr
     let lacks = match (version.is_empty(), kind.is_empty()) {
         (false, false) => {
             let resource = resource::by_kind(version, kind).filter(|resource| resource.is_stored());
-            objects.push(Object { value: document, resource });
+            contents.objects.push(Object { value: document, resource });
             return Ok(());
         }
         (true, false) => "apiVersion",

@@ -105,7 +105,7 @@ pub fn explain_backends(
         let Reference { route, service, port, .. } = reference.clone();
         backends.insert(key, Backend { routes: vec![route], service, port, verdict });
     }
-    to_do.sort_by(|one, two| one.advice.rank().cmp(&two.advice.rank()));
+    to_do.sort_by_key(|it| it.advice.rank());
     let backends: Vec<Backend> = backends.into_values().collect();
     let status = backends.iter().map(|it| it.verdict.status).max().unwrap_or(Status::NoEndpoints);
     let message = summary(&backends);

@@ -66,6 +66,9 @@ pub struct LintReport {
     /// The kinds that could be read.
     #[serde(skip)]
     pub known: Known,
+    /// True if the objects are from files: the report is about what they have.
+    #[serde(skip)]
+    pub from_files: bool,
     /// The Services whose slices are late, and what else tells if a controller runs.
     #[serde(skip)]
     pub waiting: Waiting,
@@ -154,11 +157,11 @@ impl LintReport {
     }
 
     /// Returns true if objects could not be read without which the report is not complete: other
-    /// ones than nodes, unless nodes count, too.
+    /// ones than nodes, and than those that files do not have, unless these count, too.
     pub fn is_incomplete(&self, fail_on: FailOn) -> bool {
         let lacks_nodes_alone =
             !self.known.is_complete() && Known { nodes: true, ..self.known }.is_complete();
-        !self.not_read.is_empty() && (fail_on.strict || !lacks_nodes_alone)
+        !self.not_read.is_empty() && (fail_on.strict || !(lacks_nodes_alone || self.from_files))
     }
 }
 
@@ -250,8 +253,9 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             && (lint_options.include_info || lint.severity > Severity::Info)
     });
     problems.sort_by(Lint::worst_first);
-    let (known, not_read) = (options.known, Vec::new());
-    LintReport { problems, services: checked.len(), checked, known, waiting, not_read }
+    let Options { known, from_files, .. } = *options;
+    let not_read = Vec::new();
+    LintReport { problems, services: checked.len(), checked, known, from_files, waiting, not_read }
 }
 
 /// Returns the due writes of slices, if a finding tells of them.

@@ -31,7 +31,7 @@ pub(crate) struct RawFields {
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// The minor versions of the kubelets of nodes.
     pub(crate) kubelets: HashMap<Text, u32>,
-    /// Services that need no pods here, and the program because of which.
+    /// Services that may have no pods in this cluster, and the program that serves them then.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Slices without the label that names their Service.
     unlabelled_slices: BTreeSet<ObjectKey>,
@@ -84,11 +84,21 @@ pub(crate) struct Serving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ServingContainer {
     pub(crate) name: Text,
-    /// Its image, without the tag and the digest.
-    pub(crate) repository: Text,
     pub(crate) ports: Vec<ContainerPort>,
     /// The number of the port of its readiness probe.
     pub(crate) probe: Option<i32>,
+    image: Text,
+}
+
+impl ServingContainer {
+    /// Returns the image without tag and digest.
+    pub(crate) fn repository(&self) -> &str {
+        let image = self.image.split('@').next().unwrap_or_default();
+        match image.rsplit_once(':') {
+            Some((repository, tag)) if !tag.contains('/') => repository,
+            _ => image,
+        }
+    }
 }
 
 /// A workload whose pods the API server refuses.
@@ -282,8 +292,7 @@ impl ServingContainer {
             Some(name) => ports.iter().find(|one| *one.name == *name).map(|one| one.container_port),
             None => i32::try_from(port.as_i64()?).ok(),
         });
-        let repository = repository(text(&container["image"])).into();
-        Self { name: text(&container["name"]).into(), repository, ports, probe }
+        Self { name: text(&container["name"]).into(), ports, probe, image: text(&container["image"]).into() }
     }
 }
 
@@ -304,15 +313,6 @@ fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-/// Returns an image without its tag and its digest.
-fn repository(image: &str) -> &str {
-    let image = image.split_once('@').map_or(image, |(image, _)| image);
-    match image.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => image,
-    }
 }
 
 /// Returns the minor version of `v1.34.2`.
@@ -365,7 +365,8 @@ mod tests {
             ("localhost:5000/web", "localhost:5000/web"),
             ("example.com:443/web:1.8@sha256:0a1b", "example.com:443/web"),
         ] {
-            assert_eq!(repository(image), want, "{image}");
+            let container = ServingContainer::read(&json!({"name": "app", "image": image}));
+            assert_eq!(container.repository(), want, "{image}");
         }
     }
 

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
-use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, is_mirrored};
@@ -15,7 +15,8 @@ use crate::models::selection::RESOURCE;
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
 
 about! {
-    /// RBAC forbids you to list them, or the manager's caches do not hold them. The explanation
+    /// RBAC forbids you to list them, the manager's caches do not hold them, or the files that you
+    /// gave do not. The explanation
     /// says what it could decide without them, and its notes name the objects that it could not
     /// read. The status is UNKNOWN if the missing objects might show that the Service works, or
     /// that it does not. It is certain otherwise: slices tell how many endpoints receive traffic,
@@ -35,6 +36,9 @@ pub struct NotKnown {
     pub kinds: Vec<&'static str>,
     /// The question that stays open without them.
     pub open: UnansweredQuestion,
+    /// True if the objects are from files that do not have these kinds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_files: bool,
 }
 
 impl Finding for NotKnown {
@@ -43,9 +47,10 @@ impl Finding for NotKnown {
         if inputs.is_alias() {
             return Vec::new();
         }
-        let counts = inputs.counts;
+        let (counts, from_files) = (inputs.counts, inputs.options.from_files);
         let Some(receiving) = counts.receiving else {
-            return vec![Self { kinds: kinds_of_traffic(inputs), open: UnansweredQuestion::Traffic }];
+            let (kinds, open) = (kinds_of_traffic(inputs), UnansweredQuestion::Traffic);
+            return vec![Self { kinds, open, from_files }];
         };
         let kinds = kinds_of_more(inputs);
         if kinds.is_empty() {
@@ -60,7 +65,7 @@ impl Finding for NotKnown {
             }
             _ => UnansweredQuestion::MoreTraffic,
         };
-        vec![Self { kinds, open }]
+        vec![Self { kinds, open, from_files }]
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -68,6 +73,13 @@ impl Finding for NotKnown {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if self.from_files {
+            let kinds =
+                self.kinds.iter().map(|kind| if *kind == "endpointselectors" { RESOURCE } else { kind });
+            let get = ["get", &kinds.collect::<Vec<_>>().join(","), "-o", "yaml"];
+            let sentence = format!("Give a file with {}, too, if there is a cluster", and(&self.kinds));
+            return Remedy::ask(ServiceOwner, sentence).shown_by([Step::kubectl_in(&service.namespace, get)]);
+        }
         let in_namespace = |kind| Step::kubectl_in(&service.namespace, ["auth", "can-i", "list", kind]);
         let checks = self.kinds.iter().map(|kind| match *kind {
             "nodes" => Step::kubectl(["auth", "can-i", "list", kind]),
@@ -86,7 +98,8 @@ impl Finding for NotKnown {
 impl fmt::Display for NotKnown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.kinds.iter().map(|kind| plural(kind)).collect();
-        write!(f, "{} could not be read, so {} is not known", and(&kinds), self.open.subject())
+        let fate = if self.from_files { "are not in the files" } else { "could not be read" };
+        write!(f, "{} {fate}, so {} is not known", and(&kinds), self.open.subject())
     }
 }
 

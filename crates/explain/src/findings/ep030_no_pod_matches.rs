@@ -23,9 +23,9 @@ about! {
     /// the first place to look at; and some programs have renamed their roles, such as `master` to
     /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
     /// finding says why: it is scaled to zero, paused, suspended or finished, or no node matches
-    /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods while nobody sends
-    /// requests, and so does the canary Service of Flagger between releases; a global Service of
-    /// Cilium may have its pods in other clusters. These are an info.
+    /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods
+    /// while nobody sends requests, and so does the canary Service of Flagger between releases; a
+    /// global Service of Cilium may have its pods in other clusters. These are an info.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
 }

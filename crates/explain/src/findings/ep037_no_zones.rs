@@ -13,8 +13,8 @@ use crate::findings::inputs::FaultInputs;
 
 about! {
     /// The controller hints each endpoint for the zone of its node. An endpoint on a node without a
-    /// zone has no hint, and kube-proxy ignores the hints of a Service if one endpoint has none. All
-    /// clients are served, from any zone.
+    /// zone has no hint, and kube-proxy ignores the hints of a Service if one endpoint has none.
+    /// All clients are served, from any zone.
     EP037 "no-zones" Info
     "The Service asks for traffic within a zone, but nodes have no zone."
 }

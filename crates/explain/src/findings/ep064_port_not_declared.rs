@@ -202,8 +202,8 @@ fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
     found.collect()
 }
 
-/// Returns the only port for clients that all ready pods declare, if no port of the Service leads to
-/// it: the targetPort is then likely wrong. A pod with several ports listens where its
+/// Returns the only port for clients that all ready pods declare, if no port of the Service leads
+/// to it: the targetPort is then likely wrong. A pod with several ports listens where its
 /// configuration says, as gateways do.
 fn only_port(inputs: &FaultInputs<'_>, port: &ServicePort, target: i32) -> Option<i32> {
     // Operators do not declare the port of their metrics.

@@ -276,7 +276,7 @@ mod ep097_nobody_leads;
 mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
-mod ep101_several_workloads;
+mod ep101_selector_too_wide;
 mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
@@ -362,7 +362,7 @@ registry! {
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
-    SeveralWorkloads = ep101_several_workloads: SeveralWorkloads;
+    SelectorTooWide = ep101_selector_too_wide: SelectorTooWide;
     BackendNotFound = ep120_backend_not_found: BackendNotFound;
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;

@@ -180,7 +180,7 @@ impl Traits {
         Self {
             naming: NAMING.map(|key| pod.labels.get(key).map(|value| program_name(value, &releases))),
             containers: containers
-                .map(|it| (program_name(&it.name, &releases), program_name(&it.repository, &releases)))
+                .map(|it| (program_name(&it.name, &releases), program_name(it.repository(), &releases)))
                 .collect(),
             declares,
         }

@@ -312,10 +312,7 @@ impl PodServices {
             let message = match &says.pod.reason {
                 Some(reason) => sentence(&format!("{}: {reason}", says.service)),
                 None if says.code == Code::NotKnown => {
-                    format!(
-                        "{}: the pod should be published; EndpointSlices could not be read.",
-                        says.service
-                    )
+                    format!("{}: the pod should be published; EndpointSlices are not known.", says.service)
                 }
                 None if says.receives == Some(false) => format!(
                     "{}: the pod is published, and no client is sent to it; the explanation of the Service says why.",
@@ -326,8 +323,7 @@ impl PodServices {
             let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
             document.sentence(lead, &message, Emphasis::None, layout.columns);
             if says.receives.is_none() && says.pod.reason.is_some() {
-                let not_known =
-                    "EndpointSlices could not be read, so whether it receives traffic is not known.";
+                let not_known = "EndpointSlices are not known, so whether it receives traffic is not known.";
                 document.sentence(vec![plain("         ")], not_known, Emphasis::None, layout.columns);
             }
             if let Some(remedy) = says.pod.remedy() {

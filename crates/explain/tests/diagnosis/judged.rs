@@ -1,8 +1,11 @@
 //! Compares what the program says about a case with what is right.
 
+use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_explain::references::{REFERRERS, Referrer, is_namespaced};
 use kube_endpoint_explain::text::{Colors, Layout};
 use kube_endpoint_explain::{
-    Code, LintOptions, LintReport, Objects, Options, Remedy, Status, explain, explain_pod, lint,
+    Code, LintOptions, LintReport, Objects, Options, Remedy, Status, explain, explain_backends, explain_pod,
+    lint,
 };
 use kube_endpoint_testing::Cluster;
 
@@ -66,7 +69,19 @@ fn answer(case: &Fault, cluster: &Cluster) -> Option<Answer> {
                 remedy: bad.and_then(|one| one.pod.remedy()).unwrap_or_default(),
             })
         }
-        _ => None,
+        kind => {
+            let kind = *REFERRERS.iter().find(|one| one.eq_ignore_ascii_case(kind))?;
+            let namespace = if is_namespaced(kind) { "default" } else { "" };
+            let of = Referrer { kind, object: ObjectKey::new(namespace, &*key.name) };
+            let said = explain_backends(&objects, &of, case.now(), &options)?;
+            let first = said.to_do.first().map(|advised| &advised.advice);
+            Some(Answer {
+                first: Some(first.map_or(Code::Published, |advice| advice.code)),
+                is_fine: matches!(said.status, Status::Ok | Status::NoEndpoints),
+                text: said.text(LAYOUT).render(Colors::Off),
+                remedy: first.map(|advice| advice.remedy.clone()).unwrap_or_default(),
+            })
+        }
     }
 }
 

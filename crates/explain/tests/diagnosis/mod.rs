@@ -11,6 +11,7 @@ mod polled;
 mod shares;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use crate::fault_manifests::{Fault, all_of, folder};
 use judged::{Judged, judge};
@@ -22,10 +23,14 @@ pub(crate) fn cases() -> BTreeMap<String, Fault> {
     all.map(|(file, case)| (file.trim_end_matches(".yaml").to_owned(), case)).collect()
 }
 
-/// Returns the answers to all cases, by name.
-fn judge_all(cases: &BTreeMap<String, Fault>) -> BTreeMap<&str, Judged> {
-    cases.iter().map(|(name, case)| (name.as_str(), judge(case))).collect()
-}
+/// All cases and the answers to them, by name.
+static JUDGED: LazyLock<BTreeMap<String, (Fault, Judged)>> = LazyLock::new(|| {
+    let judged = |(name, case): (String, Fault)| {
+        let answer = judge(&case);
+        (name, (case, answer))
+    };
+    cases().into_iter().map(judged).collect()
+});
 
 /// Returns the names of the cases that are not right yet.
 fn open() -> Vec<String> {
@@ -57,26 +62,23 @@ fn each_case_says_what_is_right() {
 fn all_cases_but_the_open_ones_are_right() {
     let listed = open();
     assert!(listed.is_sorted_by(|one, two| one < two), "`open` is sorted, and lists each name once");
-    let cases = cases();
     let unknown: Vec<_> =
-        listed.iter().filter(|name| !cases.contains_key(*name) && **name != polled::NAME).collect();
+        listed.iter().filter(|name| !JUDGED.contains_key(*name) && **name != polled::NAME).collect();
     assert!(unknown.is_empty(), "`open` lists what is no case: {unknown:?}");
-    let judged = judge_all(&cases);
-    let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
+    let shares = Shares::of(JUDGED.values());
     println!("{shares}");
     let wanted = std::env::var("CASE").ok();
-    if let Some(judged) = wanted.and_then(|name| judged.get(name.as_str())) {
+    if let Some((_, judged)) = wanted.and_then(|name| JUDGED.get(&name)) {
         println!("{}", judged.text);
     }
     let mut failed = Vec::new();
-    for (name, judged) in &judged {
-        let is_open = listed.iter().any(|listed| listed == name);
+    for (name, (case, judged)) in JUDGED.iter() {
+        let is_open = listed.contains(name);
         match (judged.wrong.as_slice(), is_open) {
             ([], true) => failed.push(format!("{name} is right: strike it off `open`")),
             ([], false) => {}
             (wrong, is_open) => {
-                let told =
-                    format!("=== {name}: {}\n{}\n{}", cases[*name].about, wrong.join("\n"), judged.text);
+                let told = format!("=== {name}: {}\n{}\n{}", case.about, wrong.join("\n"), judged.text);
                 if is_open { println!("{told}") } else { failed.push(told) }
             }
         }

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use kube_endpoint_explain::Code;
 
+use super::JUDGED;
 use super::judged::Judged;
 use super::shares::{Shares, percent};
-use super::{cases, judge_all};
 use crate::fault_manifests::{Fault, folder};
 
 /// Returns the counted answers.
-fn summary(shares: &Shares, described: usize) -> String {
+fn summary(shares: &Shares, (described, with_words): (usize, usize)) -> String {
     let share = |all, right| format!("{right} of {all} ({} %)", percent((all, right)));
     let (all, right) = shares.right();
     let rows = [
@@ -26,7 +26,7 @@ fn summary(shares: &Shares, described: usize) -> String {
     for (name, today, aim) in rows {
         writeln!(text, "| {name} | {today} | {aim} |").unwrap();
     }
-    let described = share(shares.faults, described);
+    let described = share(described, with_words);
     writeln!(text, "| Words of the cause in `kubectl describe` | {described} | |").unwrap();
     text
 }
@@ -40,10 +40,10 @@ fn described() -> BTreeSet<String> {
 
 /// Returns the row of a case.
 fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) -> String {
-    let described = match case.healthy {
-        true => "",
-        false if described.contains(name) => "yes",
-        false => "no",
+    let described = match case.is_described() {
+        false => "",
+        true if described.contains(name) => "yes",
+        true => "no",
     };
     let first = match case.healthy {
         true => "healthy".to_owned(),
@@ -61,22 +61,21 @@ fn row(name: &str, case: &Fault, judged: &Judged, described: &BTreeSet<String>) 
 
 /// Returns the sections of all kinds.
 fn expected(head: &str) -> String {
-    let cases = cases();
-    let judged = judge_all(&cases);
-    let shares = Shares::of(cases.iter().map(|(name, case)| (case, &judged[name.as_str()])));
-    let mut kinds: BTreeMap<&str, Vec<(&str, &Fault)>> = BTreeMap::new();
-    for (name, case) in &cases {
-        kinds.entry(&case.kind).or_default().push((name, case));
+    let shares = Shares::of(JUDGED.values());
+    let mut kinds: BTreeMap<&str, Vec<(&str, &Fault, &Judged)>> = BTreeMap::new();
+    for (name, (case, judged)) in JUDGED.iter() {
+        kinds.entry(&case.kind).or_default().push((name, case, judged));
     }
     let described = described();
-    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, described.len()));
+    let compared = JUDGED.values().filter(|(case, _)| case.is_described()).count();
+    let mut text = format!("{head}\n## Summary\n\n{}", summary(&shares, (compared, described.len())));
     for (kind, cases) in kinds {
         let (all, right) = shares.kinds[kind];
         writeln!(text, "\n## Kind: {kind}\n\n{right} of {all} are right.\n").unwrap();
         text.push_str(
             "| Case | State | Source | First code | Today | `describe` |\n|---|---|---|---|---|---|\n",
         );
-        text.extend(cases.into_iter().map(|(name, case)| row(name, case, &judged[name], &described)));
+        text.extend(cases.into_iter().map(|(name, case, judged)| row(name, case, judged, &described)));
     }
     text
 }

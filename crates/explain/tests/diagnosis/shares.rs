@@ -20,7 +20,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn of<'c>(judged: impl IntoIterator<Item = (&'c Fault, &'c Judged)>) -> Self {
+    pub(crate) fn of<'c>(judged: impl IntoIterator<Item = &'c (Fault, Judged)>) -> Self {
         let mut shares = Self::default();
         for (case, judged) in judged {
             let (all, right) = shares.kinds.entry(case.kind.clone()).or_default();
@@ -79,7 +79,7 @@ pub(crate) struct Floor {
 }
 
 pub(crate) const FLOOR: Floor =
-    Floor { right: 149, first_codes: 122, faults_seen: 123, no_alarms: 61, is_aim_reached: false };
+    Floor { right: 181, first_codes: 142, faults_seen: 143, no_alarms: 76, is_aim_reached: false };
 
 impl Floor {
     /// Asserts that answers are not worse.

@@ -47,7 +47,7 @@ fn version(minor: u32) -> ServerVersion {
 }
 
 /// Returns what the plugin reads of a recorded cluster.
-fn facts(cluster: &str) -> Facts {
+pub(crate) fn facts(cluster: &str) -> Facts {
     Facts {
         namespace: None,
         server: Ok(serde_json::from_str(&file(&format!("{cluster}/version.json"))).unwrap()),

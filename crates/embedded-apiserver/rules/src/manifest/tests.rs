@@ -20,6 +20,12 @@ fn json_and_yaml_lists_and_single_objects_are_read() {
     check(&two.replace('\n', "\r\n"), "Node of v1, Service of v1");
     check(&format!("\u{feff}{two}"), "Node of v1, Service of v1");
     check(r#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}"#, "Pod of v1");
+    // As in a dump of kubectl.
+    check(r#"{"kind":"PodList","apiVersion":"v1","items":null}"#, "");
+    let listed = |text: &str| read_contents(text.as_bytes()).unwrap().listed;
+    let empty = listed(r#"{"kind":"PodList","apiVersion":"v1","items":[]}"#);
+    assert_eq!(Vec::from_iter(empty), ["Pod of v1"]);
+    assert_eq!(listed(two).len(), 0);
     let json = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}"#;
     check(&format!("{json}\n{json}"), "Node of v1, Node of v1");
     check(&format!("{json}\n---\n{two}"), "Node of v1, Node of v1, Service of v1");

@@ -18,22 +18,23 @@ use crate::models::programs::{self, Program, ServingPod};
 use crate::models::selection::Selection;
 
 about! {
-    /// Clients of the Service reach any of these programs, or the pods of one have no port for them.
-    /// Two workloads (what owns the pods: a Deployment, a StatefulSet, a DaemonSet, a Job, or nobody)
-    /// run different programs if their labels `app.kubernetes.io/name`, `instance` or `component`
-    /// differ, or the name or the image repository of the container that serves the Service.
-    /// Versions, tracks and colours do not count, nor the names of releases such as `web-canary`:
-    /// canaries, blue and green, and rollouts are intended. It is no finding if the templates have
-    /// the same labels, if the workloads are components of one program behind a headless Service,
-    /// or if the selector asks for a label with the value `true`, with which templates take part.
-    EP101 "several-workloads" Warning
+    /// Clients of the Service reach any of these programs, or the pods of one have no port for
+    /// them. Two workloads (the owners of the pods: a Deployment, a StatefulSet, a DaemonSet, a Job,
+    /// or nobody) run different programs if their labels `app.kubernetes.io/name`, `instance` or
+    /// `component` differ, or the name or the image repository of the container that serves the
+    /// Service. Versions, tracks and colours do not count, nor the names of releases such as
+    /// `web-canary`: canaries, blue and green, and rollouts are intended. It is no finding if the
+    /// templates have the same labels, if the workloads are components of one program behind a
+    /// headless Service, or if the selector asks for a label with the value `true`, with which
+    /// templates take part.
+    EP101 "selector-too-wide" Warning
     "The selector of the Service takes in workloads that run different programs."
 }
 
 /// A selector that takes in several programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SeveralWorkloads {
+pub struct SelectorTooWide {
     /// The EndpointSelector whose selector it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint_selector: Option<Text>,
@@ -58,7 +59,7 @@ pub struct OfProgram {
     pub serves: bool,
 }
 
-impl Finding for SeveralWorkloads {
+impl Finding for SelectorTooWide {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let (endpoint_selector, own, selector) = match inputs.selection {
             Selection::Own(selector) => (None, Some(selector), pairs(selector)),
@@ -92,7 +93,7 @@ impl Finding for SeveralWorkloads {
             None => "spec.selector".to_owned(),
         };
         let show =
-            Step::kubectl_in(&service.namespace, ["get", "pods", "--show-labels", "-l", &self.selector]);
+            Step::kubectl_in(&service.namespace, ["get", "pods", "-l", &self.selector, "--show-labels"]);
         let first = self.programs.first().filter(|_| self.first_is_meant);
         let labels: Vec<Text> = self.programs.iter().filter_map(OfProgram::pair).map(Text::from).collect();
         let remedy = match (first, first.and_then(OfProgram::pair)) {
@@ -152,7 +153,7 @@ impl Finding for SeveralWorkloads {
     }
 }
 
-impl SeveralWorkloads {
+impl SelectorTooWide {
     fn program_of(&self, pod: &Text) -> Option<&OfProgram> {
         self.programs.iter().find(|program| program.pods.contains(pod))
     }
@@ -188,7 +189,7 @@ fn telling_label(programs: &[Program<'_>]) -> Option<Text> {
     best.map(|(key, _)| key.clone())
 }
 
-impl fmt::Display for SeveralWorkloads {
+impl fmt::Display for SelectorTooWide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoint_selector, selector, programs, .. } = self;
         let of = |program: &OfProgram| {
@@ -214,28 +215,31 @@ impl fmt::Display for SeveralWorkloads {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::{Example, example};
+
+    /// Gives the second pod labels and a container.
+    fn other(example: Example, labels: Value, name: &str, image: &str) -> Example {
+        let container =
+            json!([{"name": name, "image": image, "ports": [{"name": "http", "containerPort": 8080}]}]);
+        let patch = json!({"metadata": {"labels": labels}, "spec": {"containers": container}});
+        example.with("Pod/db-5f6c7d8b9c-abcde", patch)
+    }
 
     #[test]
     fn a_canary_is_the_same_program() {
-        let two = example("ep101-several-workloads");
-        assert!(two.finds(Code::SeveralWorkloads));
-        let labels = json!({"metadata": {"labels": {"part": null, "track": "canary"}}});
-        let canary = json!({"spec": {"containers": [
-            {"name": "web-canary", "image": "example.com/web:2", "ports": [{"name": "http", "containerPort": 8080}]},
-        ]}});
-        let canary = two.with("Pod/worker-1", labels).with("Pod/worker-1", canary);
-        assert!(!canary.finds(Code::SeveralWorkloads));
+        let wide = example("ep101-selector-too-wide");
+        assert!(wide.finds(Code::SelectorTooWide));
+        let canary = json!({"app.kubernetes.io/name": "web", "track": "canary"});
+        assert!(!other(wide, canary, "app-canary", "example.com/web:2").finds(Code::SelectorTooWide));
     }
 
     #[test]
     fn templates_with_the_same_labels_are_meant() {
-        let same = json!({"metadata": {"labels": {"part": null}}});
-        let two = example("ep101-several-workloads");
-        let same = two.with("Pod/web-1", same.clone()).with("Pod/worker-1", same);
-        assert!(!same.finds(Code::SeveralWorkloads));
+        let same = json!({"app.kubernetes.io/name": "web"});
+        let wide = example("ep101-selector-too-wide");
+        assert!(!other(wide, same, "db", "example.com/db:1").finds(Code::SelectorTooWide));
     }
 }

@@ -1,0 +1,139 @@
+//! The pods that workloads would make: manifests have none. Manifests determine labels, ports and
+//! probes, and nothing about the state of a pod, so these pods count as ready.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use kube_endpoint_apiserver_rules::selector::LabelSelector;
+use serde_json::{Value, json};
+
+use super::Files;
+
+/// The kinds with a template of pods.
+const WORKLOADS: [(&str, &str); 5] = [
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "jobs"),
+];
+
+/// The node of a pod that is on none, if the files have no nodes.
+const NODE: &str = "not-known";
+
+/// The most pods of one workload.
+const MOST: u64 = 1000;
+
+impl Files {
+    /// Adds the pods without a status, and those of workloads that have none in the files. A server that has stored a workload
+    /// has its pods, too: they are missing only if no file has pods.
+    pub(super) fn add_missing_pods(&mut self) -> anyhow::Result<()> {
+        let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
+        let has_pods = pods.is_some_and(|pods| self.is_known(pods));
+        let mut made = Vec::new();
+        for of in WORKLOADS {
+            let Some(kind) = self.kinds.get(&(of.0.to_owned(), of.1.to_owned())) else { continue };
+            for ((namespace, name), object) in &kind.objects {
+                let workload = object.value();
+                if object.is_stored && has_pods
+                    || is_owned(&workload)
+                    || self.has_pods_of(namespace, &workload)
+                {
+                    continue;
+                }
+                made.extend((0..count_of(&workload)).map(|at| pod(&workload, namespace, name, at)));
+            }
+        }
+        for pod in std::mem::take(&mut self.without_status).into_iter().chain(made) {
+            self.add_assumed(pod)?;
+        }
+        let count = self.assumed.len();
+        if let Some(first) = self.assumed.first() {
+            let (pods, them) = if count == 1 { ("pod has", "it is") } else { ("pods have", "they are") };
+            self.notes.push(format!(
+                "{count} {pods} no status, such as {first}, as manifests have none: {them} taken to run, to be ready and to have addresses."
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns true if some pod has the labels of a workload's selector, as those that it made have.
+    fn has_pods_of(&self, namespace: &str, workload: &Value) -> bool {
+        let labels = workload["spec"]["selector"]["matchLabels"].as_object();
+        let labels = labels.into_iter().flatten();
+        let text: Vec<String> =
+            labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        let Ok(selector) = LabelSelector::parse(&text.join(",")) else { return false };
+        let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
+        let pods = pods.into_iter().flat_map(|pods| &pods.objects);
+        let mut own = pods.filter(|((of, _), _)| **of == *namespace).map(|(_, pod)| pod);
+        !selector.is_everything() && own.any(|pod| selector.matches(|label| pod.label(label)))
+    }
+
+    /// Adds a pod without a status as one that runs, is ready and has an address of each family.
+    fn add_assumed(&mut self, mut pod: Value) -> anyhow::Result<()> {
+        let nodes = self.kinds.get(&(String::new(), "nodes".to_owned()));
+        if pod["spec"]["nodeName"].is_null() && pod["spec"].is_object() {
+            let first = nodes.and_then(|nodes| nodes.objects.keys().next());
+            pod["spec"]["nodeName"] = first.map_or(NODE, |(_, name)| &**name).into();
+        }
+        let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+        self.assumed.push(format!("{}/{}", text("namespace"), text("name")));
+        // From ranges that no cluster uses: for benchmarks, and for documentation.
+        let number = u32::try_from(self.assumed.len()).unwrap_or(u32::MAX);
+        let ipv4 = Ipv4Addr::from(0xC612_0000_u32.saturating_add(number));
+        let ipv6 = Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(number));
+        let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
+            .map(|it| json!({"type": it, "status": "True"}));
+        pod["status"] = json!({
+            "phase": "Running",
+            "podIP": ipv4,
+            "podIPs": [{"ip": ipv4}, {"ip": ipv6}],
+            "conditions": conditions,
+        });
+        self.kind("v1", "Pod").add(&pod, false)
+    }
+}
+
+/// Returns true if another workload made this one, as a Deployment makes ReplicaSets.
+fn is_owned(workload: &Value) -> bool {
+    let owners = workload["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.into_iter().any(|owner| owner["controller"] == true)
+}
+
+/// Returns how many pods a workload would make.
+fn count_of(workload: &Value) -> u64 {
+    let wanted = match workload["kind"].as_str() {
+        // One for each node, and nobody knows the nodes.
+        Some("DaemonSet") => return 1,
+        Some("Job") => &workload["spec"]["parallelism"],
+        _ => &workload["spec"]["replicas"],
+    };
+    wanted.as_u64().unwrap_or(1).min(MOST)
+}
+
+/// Returns a pod of a workload.
+fn pod(workload: &Value, namespace: &str, name: &str, at: u64) -> Value {
+    let template = &workload["spec"]["template"];
+    let pod_name = format!("{name}-{at}");
+    let mut metadata = json!({
+        "name": pod_name,
+        "namespace": namespace,
+        "ownerReferences": [{
+            "apiVersion": workload["apiVersion"], "kind": workload["kind"], "name": name, "controller": true,
+        }],
+    });
+    for field in ["labels", "annotations"] {
+        if template["metadata"][field].is_object() {
+            metadata[field] = template["metadata"][field].clone();
+        }
+    }
+    let mut spec = template["spec"].clone();
+    if workload["kind"] == "StatefulSet" && spec.is_object() {
+        // The pods get DNS names from these.
+        spec["hostname"] = pod_name.into();
+        if workload["spec"]["serviceName"].is_string() {
+            spec["subdomain"] = workload["spec"]["serviceName"].clone();
+        }
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
