@@ -66,6 +66,23 @@ impl Reader {
         Ok(())
     }
 
+    /// Reads the Service that an alias means. It is taken to exist if it may not be read.
+    pub(crate) async fn alias(&self, reading: &mut Reading, of: &ObjectKey) -> Result<(), ReadError> {
+        let Some(key) = reading.objects.alias_of(of).filter(|key| key != of) else { return Ok(()) };
+        if key.namespace != of.namespace && !self.looks_elsewhere {
+            return Ok(());
+        }
+        match self.get(Resource::SERVICES, &key.namespace, &key.name).await {
+            Ok(Some(service)) => reading.objects.add(service)?,
+            Ok(None) => reading.objects.note_absent_service(key),
+            Err(error) => {
+                let read = Err(Failed::Request(error));
+                reading.notes.extend(forbidden(read, Resource::SERVICES, Some(&*key.namespace))?);
+            }
+        }
+        Ok(())
+    }
+
     /// Reads why pods of the namespace cannot be created, if no pod of the Service runs.
     pub(crate) async fn failed_creates(
         &self,

@@ -292,6 +292,7 @@ impl Reader {
             return Err(ReadError::Request(format!("the answer for Service {key} is another object")));
         };
 
+        self.alias(&mut reading, key).await?;
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
         if let Some(selector) = selector {

@@ -50,6 +50,7 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         ["get" | "describe", kind, ..] if OF_ADMISSION.contains(kind) => Ok(false),
         ["get", "nodes", "-o" | "--show-labels", ..] | ["get", "pvc"] => Ok(false),
         ["get", "endpointselectors.kube-endpoint-manager.github.io"] if !namespace.is_empty() => Ok(false),
+        ["get", kind, "--show-labels"] if !namespace.is_empty() => at(kind, "").map(|_| false),
         ["get", kind, name] => exist(server, namespace, kind, &[name]).await,
         ["get", kind, "-L", _] => at(kind, "").map(|_| false),
         ["get", "events", "--field-selector", about] if about.starts_with("involvedObject.name=") => {
@@ -57,7 +58,6 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
         }
         ["get", "deployments,statefulsets,replicasets"] if !namespace.is_empty() => Ok(false),
         ["get", "events", "--field-selector", "reason=FailedCreate"] if !namespace.is_empty() => Ok(false),
-        ["get", kind, "--show-labels"] if !namespace.is_empty() => at(kind, "").map(|_| false),
         ["get", kind, "-l", selector] | ["get", kind, "-l", selector, "--show-labels"]
             if selector.contains('=') =>
         {

@@ -5,6 +5,7 @@ pub mod age;
 pub(crate) mod answer;
 pub(crate) mod defaults;
 pub mod details;
+pub(crate) mod external_name;
 pub(crate) mod lease;
 pub(crate) mod objects;
 pub(crate) mod options;

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::facts::defaults;
 use crate::facts::details::{self, LastWrite, PodDetails, RecentEvent};
+use crate::facts::external_name;
 use crate::facts::lease::Lease;
 use crate::facts::output_kind::OutputKind;
 use crate::facts::policy::Policy;
@@ -368,6 +369,16 @@ impl Objects {
     pub fn add_service(&mut self, service: impl Into<Arc<Service>>) {
         let service = service.into();
         self.services.insert(service.key.clone(), service);
+    }
+
+    /// Notes that a Service does not exist.
+    pub fn note_absent_service(&mut self, service: ObjectKey) {
+        self.raw.absent_services.insert(service);
+    }
+
+    /// Returns the Service that the alias of another one means.
+    pub fn alias_of(&self, service: &ObjectKey) -> Option<ObjectKey> {
+        external_name::service_of(self.raw.external_names.get(service)?)
     }
 
     /// Adds a pod. An explanation says less about it than about one that [`Self::add`] reads.

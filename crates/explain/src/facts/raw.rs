@@ -33,6 +33,10 @@ pub(crate) struct RawFields {
     pub(crate) kubelets: HashMap<Text, u32>,
     /// Services that may have no pods in this cluster, and the program that serves them then.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
+    /// Services of type LoadBalancer without an address for clients outside.
+    pub(crate) pending_load_balancers: HashSet<ObjectKey>,
+    /// Services that others name and that do not exist.
+    pub(crate) absent_services: HashSet<ObjectKey>,
     /// Slices without the label that names their Service.
     unlabelled_slices: BTreeSet<ObjectKey>,
     /// Events that tell why the pods of a workload cannot be created.
@@ -118,6 +122,8 @@ impl RawFields {
         self.finalizers.extend(other.finalizers);
         self.kubelets.extend(other.kubelets);
         self.need_no_pods.extend(other.need_no_pods);
+        self.pending_load_balancers.extend(other.pending_load_balancers);
+        self.absent_services.extend(other.absent_services);
         self.unlabelled_slices.extend(other.unlabelled_slices);
         other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
         self.known.extend(other.known);
@@ -128,6 +134,7 @@ impl RawFields {
         self.external_names.remove(key);
         self.finalizers.remove(key);
         self.need_no_pods.remove(key);
+        self.pending_load_balancers.remove(key);
         self.mistyped.remove(key);
     }
 
@@ -164,6 +171,9 @@ impl RawFields {
                 }
                 if let Some(program) = serving_elsewhere(metadata) {
                     self.need_no_pods.insert(key.clone(), program);
+                }
+                if is_pending(object) {
+                    self.pending_load_balancers.insert(key.clone());
                 }
                 if let Some(name) = object["spec"]["externalName"].as_str() {
                     self.external_names.insert(key.clone(), name.into());
@@ -294,6 +304,14 @@ impl ServingContainer {
         });
         Self { name: text(&container["name"]).into(), ports, probe, image: text(&container["image"]).into() }
     }
+}
+
+/// Returns true if a Service waits for the address of its load balancer.
+fn is_pending(service: &Value) -> bool {
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    service["spec"]["type"] == "LoadBalancer"
+        && is_empty(&service["status"]["loadBalancer"]["ingress"])
+        && is_empty(&service["spec"]["externalIPs"])
 }
 
 /// Returns the program because of which a Service needs no pods in this cluster, or not always.

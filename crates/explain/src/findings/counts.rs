@@ -1,10 +1,10 @@
 //! How many pods and endpoints of a Service receive traffic.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::facts::options::Known;
@@ -86,21 +86,37 @@ pub(crate) fn count_others(
     others.len()
 }
 
+/// Returns the endpoints of slices, each once: of several entries, one to which clients are sent. An
+/// entry that names no pod may be that of any.
+fn each_once<'s>(served: &Served, slices: &'s [Arc<EndpointSlice>]) -> Vec<(bool, bool, &'s Endpoint)> {
+    let of_slice = |slice: &'s Arc<EndpointSlice>| {
+        let addresses_sent = served.endpoints_of(slice);
+        slice.endpoints.iter().map(move |it| (is_ready(it.conditions), addresses_sent(it) > 0, it))
+    };
+    let mut all: Vec<(bool, bool, &Endpoint)> = slices.iter().flat_map(of_slice).collect();
+    all.sort_by_key(|(is_ready, is_sent, _)| std::cmp::Reverse((*is_ready, *is_sent)));
+    let mut seen: BTreeMap<Option<&Text>, BTreeSet<Option<&Text>>> = BTreeMap::new();
+    all.retain(|(_, _, endpoint)| {
+        let pods = seen.entry(endpoint.addresses.first()).or_default();
+        let pod = endpoint.target_ref.as_ref().map(|target| &target.name);
+        let is_other = pods.is_empty() || pod.is_some() && !pods.contains(&None) && !pods.contains(&pod);
+        pods.insert(pod);
+        is_other
+    });
+    all
+}
+
 /// Counts the endpoints of slices.
 pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
     if !known.slices {
         return Counts::default();
     }
     let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
-    for slice in slices {
-        let addresses_sent = served.endpoints_of(slice);
-        for endpoint in &slice.endpoints {
-            let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
-            selected += 1;
-            ready += usize::from(is_ready);
-            receiving += usize::from(is_ready && is_sent);
-            ending += usize::from(!is_ready && is_sent);
-        }
+    for (is_ready, is_sent, _) in each_once(served, slices) {
+        selected += 1;
+        ready += usize::from(is_ready);
+        receiving += usize::from(is_ready && is_sent);
+        ending += usize::from(!is_ready && is_sent);
     }
     Counts {
         selected,

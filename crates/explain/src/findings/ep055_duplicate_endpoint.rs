@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::port::PortSet;
-use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
+use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, LABEL_SKIP_MIRROR};
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Text, address};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::inputs::{FaultInputs, is_mirrored};
 
 about! {
     /// Two entries are the same endpoint if they have the same address and the same pod, or if one
@@ -24,6 +24,10 @@ about! {
     /// slices may hold it with different conditions or hints, or with different nodes while a
     /// traffic policy is `Local`. Then a terminating entry loses, and kube-proxy takes any of the
     /// others, so one node may send clients to an endpoint that another node leaves out.
+    ///
+    /// If somebody writes Endpoints and slices with the same addresses, the controller mirrors the
+    /// Endpoints, and makes the mirrored slice again when it is deleted. The label
+    /// `endpointslice.kubernetes.io/skip-mirror` of the Endpoints ends that.
     EP055 "duplicate-endpoint" Warning
     "Several slices hold the same endpoint."
 }
@@ -40,6 +44,9 @@ pub struct DuplicateEndpoint {
     /// policy is `Local`, on different nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undefined: Vec<Text>,
+    /// The slice with which the controller mirrors Endpoints, if it holds the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirrored: Option<Text>,
 }
 
 impl Finding for DuplicateEndpoint {
@@ -56,7 +63,12 @@ impl Finding for DuplicateEndpoint {
                 && !inputs.is_kept(slice)
         };
         let lasting = inputs.slices().iter().filter(lasts).map(|slice| &**slice);
-        duplicates(lasting, &inputs.served.undefined).into_iter().collect()
+        let found = duplicates(lasting, &inputs.served.undefined).map(|found| {
+            let holds = |slice: &&Arc<EndpointSlice>| found.slices.contains(&slice.metadata.name);
+            let mirrored = inputs.slices().iter().filter(holds).find(|slice| is_mirrored(slice));
+            Self { mirrored: mirrored.map(|slice| slice.metadata.name.clone()), ..found }
+        });
+        found.into_iter().collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -64,17 +76,20 @@ impl Finding for DuplicateEndpoint {
             let show = [&["get", "endpointslice"], names, &["-L", LABEL_MANAGED_BY]].concat();
             Step::kubectl_in(&service.namespace, show)
         });
-        Remedy::ask(
-            EndpointsWriter,
-            "Find out who writes these slices (label managed-by), and delete those that no controller keeps",
-        )
-        .shown_by(managers)
+        let sentence = match &self.mirrored {
+            Some(mirrored) => format!(
+                "Label the Endpoints {LABEL_SKIP_MIRROR}=true, if the other slices hold all addresses that are meant; the controller then deletes {mirrored}, which it would make again"
+            ),
+            None => "Find out who writes these slices (label managed-by), and delete those that no controller keeps"
+                .to_owned(),
+        };
+        Remedy::ask(EndpointsWriter, sentence).shown_by(managers)
     }
 }
 
 impl fmt::Display for DuplicateEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { addresses, slices, undefined } = self;
+        let Self { addresses, slices, undefined, .. } = self;
         let several = if addresses.len() == 1 { "is" } else { "are" };
         write!(f, "{} {several} in several slices: {}", names(addresses), names(slices))?;
         let what = match undefined.as_slice() {
@@ -120,7 +135,7 @@ fn duplicates<'a>(
     addresses.dedup();
     let undefined = several().filter(|((_, ports), _)| ports.is_none());
     let undefined = undefined.map(|((address, _), _)| address.clone()).collect();
-    Some(DuplicateEndpoint { addresses, slices, undefined })
+    Some(DuplicateEndpoint { addresses, slices, undefined, mirrored: None })
 }
 
 fn target(endpoint: &Endpoint) -> Target<'_> {

@@ -1,4 +1,4 @@
-//! The Service is an alias of an IP address, or of another text that is no DNS name.
+//! The Service is an alias that leads nowhere.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,16 +8,19 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::{Fault, Finding};
+use crate::facts::external_name::service_of;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::inputs::FaultInputs;
 
 about! {
     /// DNS answers with the alias, a name, and clients look that name up. An IP address, or a text
     /// with a scheme, a port or a path, is no name. The API server refuses most such texts, but not
-    /// an IPv4 address. The status page does not know `spec.externalName`, and shows EP033.
+    /// an IPv4 address. An alias may also mean a Service of the cluster: itself, one whose alias
+    /// leads back to it, or one that does not exist, if its name ends with `svc` or
+    /// `svc.cluster.local`. The status page does not know `spec.externalName`, and shows EP033.
     EP085 "external-name-invalid" Error
-    "The Service is an alias of an IP address, or of another text that is no DNS name."
+    "The alias of the Service leads nowhere: to an address, to itself, or to a Service that does not exist."
 }
 
 /// An alias of a text that is no DNS name.
@@ -29,8 +32,7 @@ pub struct ExternalNameInvalid {
     pub why: NoName,
 }
 
-/// The reason why a text is no DNS name to which a Service can be an alias. Serialises with the tag
-/// `why`.
+/// The reason why an alias leads nowhere. Serialises with the tag `why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -41,6 +43,10 @@ pub enum NoName {
     Url,
     /// Its last part is a number, as no domain has it.
     Numeric,
+    /// It is the name of the Service, or that of one whose alias leads back to it.
+    Itself,
+    /// It is the name of a Service that does not exist.
+    Missing { service: ObjectKey },
 }
 
 impl NoName {
@@ -63,12 +69,31 @@ impl NoName {
     }
 }
 
+/// The maximum number of aliases that lead from one to the next.
+const ALIASES: usize = 8;
+
+/// Returns why an alias of a Service leads nowhere, if it means a Service.
+fn misled(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
+    let (objects, own) = (inputs.objects, &inputs.service.key);
+    let first = service_of(external_name)?;
+    // A reader of more Services of this namespace has read all of them.
+    let mut of_namespace = objects.services().filter(|key| key.namespace == own.namespace);
+    let is_read = first.namespace == own.namespace && of_namespace.nth(1).is_some();
+    let is_absent = objects.raw.absent_services.contains(&first) || is_read && !inputs.options.from_files;
+    if first != *own && objects.service(&first).is_none() && is_absent {
+        return Some(NoName::Missing { service: first });
+    }
+    let next = |key: &ObjectKey| objects.alias_of(key);
+    let mut aliases = std::iter::successors(Some(first), next).take(ALIASES);
+    aliases.any(|alias| alias == *own).then_some(NoName::Itself)
+}
+
 impl Finding for ExternalNameInvalid {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let external_name = inputs.objects.raw.external_names.get(&inputs.service.key);
         let external_name = external_name.filter(|_| inputs.is_alias());
         let invalid = external_name.and_then(|name| {
-            let why = NoName::of(name)?;
+            let why = NoName::of(name).or_else(|| misled(inputs, name))?;
             Some(Self { external_name: name.clone(), why })
         });
         invalid.into_iter().collect()
@@ -81,6 +106,13 @@ impl Finding for ExternalNameInvalid {
             ),
             NoName::Url | NoName::Numeric => {
                 "Set spec.externalName to the DNS name alone; clients choose the port".to_owned()
+            }
+            NoName::Itself => "Set spec.externalName to the name that clients should reach".to_owned(),
+            NoName::Missing { service } => {
+                let show = Step::kubectl_in(&service.namespace, ["get", "services"]);
+                let sentence =
+                    "Set spec.externalName to the name of a Service that exists, or create this one";
+                return Remedy::ask(ServiceOwner, sentence).shown_by([show]);
             }
         };
         Remedy::ask(ServiceOwner, sentence)
@@ -99,6 +131,8 @@ impl fmt::Display for ExternalNameInvalid {
             }
             NoName::Url => "no DNS name: it has a scheme, a port or a path".to_owned(),
             NoName::Numeric => "no DNS name: its last part is a number".to_owned(),
+            NoName::Itself => "the name of the Service itself, or leads back to it".to_owned(),
+            NoName::Missing { service } => format!("the Service {service}, which does not exist"),
         };
         write!(f, "no client can resolve the Service: its externalName {:?} is {why}", self.external_name)
     }
@@ -106,7 +140,7 @@ impl fmt::Display for ExternalNameInvalid {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::findings::Code;
@@ -120,6 +154,21 @@ mod tests {
         let name = address.with("Service/web", json!({"spec": {"externalName": "10-20-30-40.example.com"}}));
         assert!(!name.finds(Code::ExternalNameInvalid));
         assert!(name.finds(Code::ExternalName));
+    }
+
+    #[test]
+    fn an_alias_may_lead_back_or_to_no_service() {
+        let alias = |of: &str| json!({"spec": {"externalName": of}});
+        let service = |name: &str, spec: Value| json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec});
+        let back = service("db", json!({"type": "ExternalName", "externalName": "web.default.svc"}));
+        let web = example("ep085-external-name-invalid");
+        let to_db = web.clone().with("Service/web", alias("db.default.svc.cluster.local"));
+        assert!(!to_db.finds(Code::ExternalNameInvalid), "nobody has read the other Services");
+        let primary = service("db-primary", json!({"clusterIP": "None", "ports": [{"port": 80}]}));
+        assert!(to_db.clone().and(primary).says("default/db, which does not exist"));
+        assert!(to_db.and(back).says("leads back to it"));
+        let elsewhere = web.with("Service/web", alias("db.shop.svc.cluster.local"));
+        assert!(!elsewhere.finds(Code::ExternalNameInvalid), "nobody has read that namespace");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::models::selection::Selection;
 
 about! {
     /// Clients of the Service reach any of these programs, or the pods of one have no port for
-    /// them. Two workloads (the owners of the pods: a Deployment, a StatefulSet, a DaemonSet, a Job,
+    /// them. Two workloads (owners of pods: a Deployment, a StatefulSet, a DaemonSet, a Job,
     /// or nobody) run different programs if their labels `app.kubernetes.io/name`, `instance` or
     /// `component` differ, or the name or the image repository of the container that serves the
     /// Service. Versions, tracks and colours do not count, nor the names of releases such as

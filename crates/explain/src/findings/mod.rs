@@ -277,6 +277,7 @@ mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
 mod ep101_selector_too_wide;
+mod ep102_load_balancer_pending;
 mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
@@ -363,6 +364,7 @@ registry! {
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
     SelectorTooWide = ep101_selector_too_wide: SelectorTooWide;
+    LoadBalancerPending = ep102_load_balancer_pending: LoadBalancerPending;
     BackendNotFound = ep120_backend_not_found: BackendNotFound;
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;

@@ -34,6 +34,12 @@ impl Example {
         self
     }
 
+    /// Returns an object.
+    pub(super) fn object(&self, object: &str) -> Value {
+        let mut all = self.fault.objects.iter();
+        all.find(|it| is(it, object)).unwrap_or_else(|| panic!("there is no {object}")).clone()
+    }
+
     /// Removes an object.
     pub(super) fn without(mut self, object: &str) -> Self {
         let before = self.fault.objects.len();
