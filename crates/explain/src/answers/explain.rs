@@ -9,7 +9,7 @@ use crate::facts::options::{Known, Options};
 use crate::findings::counts::{self, Counts};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::findings::{Code, Fault, NotWritten, PodReason};
+use crate::findings::{Code, Fault};
 use crate::models::cluster::ClusterFacts;
 use crate::models::leader::Leads;
 use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
@@ -95,14 +95,8 @@ pub(crate) fn explain_with(
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
-            let of_service = OfService { service, in_endpoints, ports, places, leads, now };
-            let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, &of_service, one)?;
-                let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
-                let reason = if is_due { Some(PodReason::NotWritten(NotWritten {})) } else { pod.reason };
-                Some(PodExplanation { reason, ..pod })
-            };
-            plan.verdicts.iter().filter_map(pod).collect()
+            let of_service = OfService { service, in_endpoints, ports, places, known, leads, now };
+            plan.verdicts.iter().filter_map(|one| explain_one(objects, &of_service, one)).collect()
         }
         None => Vec::new(),
     };
@@ -298,14 +292,18 @@ struct OfService<'a> {
     /// The named ports of the pods.
     ports: PortNames<'a>,
     places: BTreeMap<Text, Vec<(Text, Place)>>,
+    known: Known,
     leads: Option<&'a Leads>,
     now: Timestamp,
 }
 
 fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
-    let OfService { service, in_endpoints, ports, places, leads, now } = shared;
+    let OfService { service, in_endpoints, ports, places, known, leads, now } = shared;
     let pod = objects.pod(&one.pod)?;
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
+    let of_pod = places.get(&pod.key.name).into_iter().flatten();
+    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
+    let places: Vec<Place> = same.map(|(_, place)| place.clone()).collect();
     let judged = Judged {
         service,
         pod,
@@ -316,11 +314,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,
         leads: *leads,
+        is_due: known.slices && !places.iter().any(|place| place.holds_as_ready(&pod.pod_ips)),
         now: *now,
     };
-    let (publication, reason) = judged.judge();
-    let of_pod = places.get(&pod.key.name).into_iter().flatten();
-    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
@@ -329,9 +325,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         addresses: pod.pod_ips.to_vec(),
         node: pod.node_name.clone(),
         ports: ports_of(pod),
-        publication,
-        reason,
-        places: same.map(|(_, place)| place.clone()).collect(),
+        publication: judged.publication(),
+        reason: judged.reason(),
+        places,
     })
 }
 
