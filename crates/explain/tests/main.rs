@@ -11,6 +11,7 @@ mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;
+mod kubelet;
 mod laws;
 mod leader;
 mod leftovers;
