@@ -3,6 +3,7 @@
 //! All of them exist in each version of Kubernetes that has EndpointSlices, except for those that
 //! say since when; an older kubelet leaves them out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::IgnoredAny;
@@ -25,6 +26,10 @@ pub struct PodDetails {
     pub readiness_gates: Vec<Text>,
     /// `spec.schedulingGates`, since 1.27: the scheduler ignores the pod as long as it has one.
     pub scheduling_gates: Vec<Text>,
+    /// `spec.nodeSelector`, as `key=value`.
+    pub node_selector: Vec<Text>,
+    /// `spec.schedulerName`, or empty.
+    pub scheduler_name: Text,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Text>,
     /// `metadata.creationTimestamp`.
@@ -115,6 +120,9 @@ pub struct ContainerState {
 pub struct ProbeSpec {
     /// Seconds from the start of the container until the kubelet asks for the first time.
     pub initial_delay_seconds: i32,
+    /// Seconds for which the probe may fail until the kubelet acts: its period as often as its
+    /// failure threshold says.
+    pub tries_seconds: i32,
     /// The port of the pod that it asks, or `None` if it asks no port, or one of another host.
     pub port: Option<TargetPort>,
 }
@@ -194,7 +202,13 @@ impl Intern for PodDetails {
             let PodCondition { condition_type, status, reason, message, last_transition_time: _ } = condition;
             [condition_type, status, reason, message].into_iter().for_each(|text| interner.text(text));
         }
-        let lists = [&mut self.readiness_gates, &mut self.scheduling_gates, &mut self.finalizers];
+        let lists = [
+            &mut self.readiness_gates,
+            &mut self.scheduling_gates,
+            &mut self.node_selector,
+            &mut self.finalizers,
+        ];
+        interner.text(&mut self.scheduler_name);
         lists.into_iter().flatten().for_each(|text| interner.text(text));
         interner.text(&mut self.reason);
         for container in &mut self.containers {
@@ -245,6 +259,10 @@ pub(crate) struct RawSpec {
     #[serde(deserialize_with = "or_default")]
     pub(crate) scheduling_gates: Vec<RawSchedulingGate>,
     #[serde(deserialize_with = "or_default")]
+    pub(crate) node_selector: BTreeMap<String, String>,
+    #[serde(deserialize_with = "text::or_empty")]
+    pub(crate) scheduler_name: Text,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) init_containers: Vec<RawContainer>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) containers: Vec<RawContainer>,
@@ -288,6 +306,8 @@ pub(crate) struct RawLifecycle {
 pub(crate) struct RawProbe {
     #[serde(deserialize_with = "or_default")]
     pub(crate) initial_delay_seconds: i32,
+    pub(crate) period_seconds: Option<i32>,
+    pub(crate) failure_threshold: Option<i32>,
     pub(crate) http_get: Option<RawTarget>,
     pub(crate) tcp_socket: Option<RawTarget>,
     pub(crate) grpc: Option<RawTarget>,
@@ -303,9 +323,15 @@ pub(crate) struct RawTarget {
 }
 
 impl From<RawProbe> for ProbeSpec {
-    fn from(RawProbe { initial_delay_seconds, http_get, tcp_socket, grpc }: RawProbe) -> Self {
-        let target = http_get.or(tcp_socket).or(grpc).filter(|target| target.host.is_empty());
-        Self { initial_delay_seconds, port: target.and_then(|target| target.port) }
+    fn from(raw: RawProbe) -> Self {
+        let target = raw.http_get.or(raw.tcp_socket).or(raw.grpc).filter(|target| target.host.is_empty());
+        // The API server sets these defaults.
+        let (period, tries) = (raw.period_seconds.unwrap_or(10), raw.failure_threshold.unwrap_or(3));
+        Self {
+            initial_delay_seconds: raw.initial_delay_seconds,
+            tries_seconds: period.saturating_mul(tries),
+            port: target.and_then(|target| target.port),
+        }
     }
 }
 
@@ -425,6 +451,12 @@ impl From<RawPod> for PodDetails {
             conditions: status.conditions,
             readiness_gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
             scheduling_gates: spec.scheduling_gates.into_iter().map(|gate| gate.name).collect(),
+            node_selector: spec
+                .node_selector
+                .iter()
+                .map(|(key, value)| format!("{key}={value}").into())
+                .collect(),
+            scheduler_name: spec.scheduler_name,
             finalizers: metadata.finalizers,
             created: metadata.created,
             reason: status.reason,
@@ -518,7 +550,11 @@ mod tests {
         assert_eq!(app.last.as_ref().map(|last| (&*last.reason, last.exit_code)), Some(("OOMKilled", 137)));
         assert_eq!(
             app.readiness_probe,
-            Some(ProbeSpec { initial_delay_seconds: 60, port: Some(TargetPort::Number(80)) })
+            Some(ProbeSpec {
+                initial_delay_seconds: 60,
+                tries_seconds: 30,
+                port: Some(TargetPort::Number(80))
+            })
         );
         assert!(app.has_liveness_probe && !app.has_post_start_hook);
         assert_eq!(details.containers[3].state, RunState::Running { since: None });

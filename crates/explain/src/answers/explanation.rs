@@ -72,6 +72,9 @@ pub enum Status {
     Unknown,
     /// It receives traffic, and something is wrong.
     Degraded,
+    /// No endpoint receives traffic, and the pods are starting, within what their specifications
+    /// allow.
+    Starting,
     /// No endpoint receives traffic.
     Down,
 }
@@ -162,6 +165,9 @@ pub struct Advice {
     pub examples: Vec<Text>,
     /// The traffic that clients lose because of it.
     pub traffic_lost: TrafficLost,
+    /// True if no endpoint receives traffic because of it, and it goes away by itself.
+    #[serde(skip)]
+    pub(crate) passes: bool,
     /// Number of pods of the Service.
     #[serde(skip)]
     pub(crate) selected: usize,
@@ -255,6 +261,7 @@ pub(crate) fn advice(
             pods: 0,
             examples: Vec::new(),
             traffic_lost: fault.traffic_lost(counts.is_down()),
+            passes: false,
             selected: counts.selected,
         })
         .collect();
@@ -290,13 +297,18 @@ pub(crate) fn advice(
             false => remedy,
         };
         let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
+        let mut message = PodReason::message(&reasons);
+        if breaks && reason.passes() {
+            message += "; clients fail now";
+        }
         all.push(Advice {
             code,
             severity,
-            message: PodReason::message(&reasons),
+            message,
             remedy,
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
+            passes: breaks && reason.passes(),
             traffic_lost: if breaks { TrafficLost::All } else { reason.traffic_lost() },
             selected: counts.selected,
         });
@@ -335,6 +347,7 @@ pub(crate) fn verdict(
     let status = match worst {
         _ if is_alias || is_empty_by_design => Status::NoEndpoints,
         _ if open.is_some_and(UnansweredQuestion::hides_status) => Status::Unknown,
+        Some(worst) if counts.is_down() && worst.passes => Status::Starting,
         _ if counts.is_down() => Status::Down,
         Some(_) => Status::Degraded,
         None => Status::Ok,

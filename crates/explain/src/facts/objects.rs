@@ -67,7 +67,7 @@ pub struct Objects {
     pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
-    /// Warnings about pods.
+    /// Warnings about pods, and that an image is being pulled.
     pub(crate) pod_events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// The Leases of the programs that run the controllers.
     pub(crate) leases: Vec<Lease>,
@@ -93,6 +93,19 @@ impl Clone for Repeated {
     fn clone(&self) -> Self {
         Self::default()
     }
+}
+
+/// Returns true if a container of a pod was started more than once: its restarts matter although
+/// the pod is ready.
+fn has_restarted(pod: &Value) -> bool {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    lists.into_iter().flatten().flatten().any(|one| one["restartCount"].as_i64().unwrap_or_default() > 0)
+}
+
+/// Returns true if an event about a pod tells what keeps it from starting, or that an image is
+/// being pulled.
+fn matters(event: &RecentEvent) -> bool {
+    *event.event_type == *"Warning" || *event.reason == *"Pulling"
 }
 
 impl Objects {
@@ -145,7 +158,7 @@ impl Objects {
                 let created =
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                if pod.needs_details() {
+                if pod.needs_details() || pod.is_terminating() || has_restarted(&object) {
                     let mut details: PodDetails = view(&object, &kind)?;
                     details.intern(&mut self.repeated.0);
                     pod.details = Some(Box::new(details));
@@ -175,7 +188,7 @@ impl Objects {
                     details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
                 if matches!(&*about, "Service" | "Endpoints") {
                     self.events.entry(key).or_default().push(event);
-                } else if *about == *"Pod" && *event.event_type == *"Warning" {
+                } else if *about == *"Pod" && matters(&event) {
                     self.pod_events.entry(key).or_default().push(event);
                 }
             }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{LeftOut, Text};
 use serde::Serialize;
 
@@ -43,8 +42,9 @@ pub struct PodFinished {
     /// Its node, if it was bound to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Text>,
-    #[serde(skip)]
-    pub owner: PodOwner,
+    /// The Job that it is of, as its labels say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<Text>,
 }
 
 /// A container that ended with an error. Prints as `container app: exit code 1, Error`.
@@ -56,9 +56,18 @@ pub struct FailedContainer {
     pub end: Ended,
 }
 
+/// Reasons of the condition Ready of a pod that ends.
+const ENDS: [&str; 2] = ["PodFailed", "PodCompleted"];
+
 impl PodFinding for PodFinished {
     fn find(pod: &Judged<'_>) -> Option<Self> {
-        let LeftOut::Terminal = pod.left_out()? else { return None };
+        // The kubelet says so in the condition Ready before it writes the phase.
+        let ready = pod.condition("Ready").filter(|_| pod.is_unready());
+        let ends = ready.map(|ready| &ready.reason).filter(|why| ENDS.contains(&&***why));
+        let is_over = pod.left_out() == Some(&LeftOut::Terminal) && !pod.pod.is_terminating();
+        if !is_over && ends.is_none() {
+            return None;
+        }
         let details = pod.details;
         let failed = |container: &ContainerState| match &container.state {
             RunState::Ended(end) if end.exit_code != 0 => {
@@ -66,13 +75,18 @@ impl PodFinding for PodFinished {
             }
             _ => None,
         };
+        let failed = details.and_then(|details| details.containers.iter().find_map(failed));
+        let ends = ends.filter(|why| failed.is_none() && ***why == *ENDS[0]);
+        let why = details.map(|details| details.reason.clone()).filter(|why| !why.is_empty());
+        let labels = &pod.pod.labels;
+        let job = labels.get("batch.kubernetes.io/job-name").or_else(|| labels.get("job-name"));
         Some(Self {
-            why: details.map(|details| details.reason.clone()).unwrap_or_default(),
+            why: why.or(ends.cloned()).unwrap_or_default(),
             message: details.map(|details| details.message.clone()).unwrap_or_default(),
-            failed: details.and_then(|details| details.containers.iter().find_map(failed)),
+            failed,
             disruption: pod.disruption(),
             node: pod.pod.node_name.clone(),
-            owner: pod.pod.owner,
+            job: job.cloned(),
         })
     }
 
@@ -80,6 +94,11 @@ impl PodFinding for PodFinished {
         let [first, ..] = all else { return String::new() };
         let message = common(all, |one| &one.message);
         let nodes = distinct(all.iter().filter_map(|one| one.node.as_deref()));
+        let jobs = distinct(all.iter().filter_map(|one| one.job.as_deref()));
+        let the_pod = match &*jobs {
+            [] => "the pod".to_owned(),
+            jobs => format!("the pod of Job {}", first_few(jobs)),
+        };
         match (&first.disruption, &first.failed) {
             (Some(disruption), _) if first.why.is_empty() => {
                 format!("the pod has ended for good: {disruption}")
@@ -91,9 +110,9 @@ impl PodFinding for PodFinished {
                 let reported = reported(&first.why, message);
                 format!("{node} {} rejected {pods} for good{reported}", first_few(&nodes))
             }
-            (_, Some(failed)) if first.why.is_empty() => format!("the pod has failed for good: {failed}"),
-            _ if first.why.is_empty() => "the pod has ended for good (phase Succeeded or Failed)".to_owned(),
-            _ => format!("the pod has ended for good{}", reported(&first.why, message)),
+            (_, Some(failed)) if first.why.is_empty() => format!("{the_pod} has failed for good: {failed}"),
+            _ if first.why.is_empty() => format!("{the_pod} has ended for good (phase Succeeded or Failed)"),
+            _ => format!("{the_pod} has ended for good{}", reported(&first.why, message)),
         }
     }
 
@@ -128,7 +147,11 @@ impl PodFinding for PodFinished {
     fn group(&self) -> Option<String> {
         let Self { why, failed, disruption, .. } = self;
         let (failed, by) = (failed.as_ref(), disruption.as_ref().map(|it| &it.reason));
-        Some(format!("{why} {:?} {by:?}", failed.map(|failed| (&failed.name, failed.end.exit_code))))
+        let is_of_job = self.job.is_some();
+        Some(format!(
+            "{why} {:?} {by:?} {is_of_job}",
+            failed.map(|failed| (&failed.name, failed.end.exit_code))
+        ))
     }
 
     fn is_ending(&self) -> bool {

@@ -83,7 +83,7 @@ impl PodFinding for NoAddress {
         let LeftOut::NoAddress = pod.left_out()? else { return None };
         let since = pod.details.and_then(|details| details.created);
         let mut containers = pod.details.into_iter().flat_map(|details| &details.containers);
-        let last = pod.events.iter().max_by_key(|event| event.last);
+        let last = pod.last_warning();
         Some(Self {
             since,
             seconds: since.map(|since| age::since(since, pod.now)),

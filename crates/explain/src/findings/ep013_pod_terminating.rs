@@ -38,7 +38,11 @@ pub struct PodTerminating {
     pub until: Option<Timestamp>,
     /// True if it still answers requests.
     pub serving: bool,
-    /// `metadata.finalizers`: the API server keeps the pod as long as it has one.
+    /// True if its containers have ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_ended: bool,
+    /// `metadata.finalizers`, once nothing else holds the pod: the API server keeps it as long as
+    /// it has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Text>,
     /// Who ends it, if its conditions tell.
@@ -73,6 +77,7 @@ impl PodFinding for PodTerminating {
     fn find(pod: &Judged<'_>) -> Option<Self> {
         let serving = match pod.in_slices {
             Verdict::LeftOut(LeftOut::Terminating) => pod.pod.is_ready(),
+            Verdict::LeftOut(LeftOut::Terminal) if pod.pod.is_terminating() => false,
             Verdict::Published { ready: false, terminating: true, serving, .. } => *serving,
             _ => return None,
         };
@@ -82,10 +87,15 @@ impl PodFinding for PodTerminating {
             _ => None,
         };
         let until = pod.pod.deletion_timestamp;
+        let has_ended = pod.pod.is_terminal();
+        // Before that, the kubelet has to end its containers.
+        let is_over = has_ended || until.is_none_or(|until| until <= pod.now);
+        let finalizers = pod.details.filter(|_| is_over);
         Some(Self {
             until,
             serving,
-            finalizers: pod.details.map(|details| details.finalizers.clone()).unwrap_or_default(),
+            has_ended,
+            finalizers: finalizers.map(|details| details.finalizers.clone()).unwrap_or_default(),
             disruption: pod.disruption(),
             silent_node,
             node: pod.pod.node_name.clone(),
@@ -102,7 +112,11 @@ impl PodFinding for PodTerminating {
             return format!("the pods are being deleted, of which {serving} still {answer}");
         }
         let mut message = "the pod is being deleted".to_owned();
-        message += if serving > 0 { " and finishes its requests" } else { "" };
+        message += match serving {
+            0 if all.iter().all(|one| one.has_ended) => ", and its containers have ended",
+            0 => "",
+            _ => " and finishes its requests",
+        };
         if let Some(disruption) = disruption {
             message += &format!(": {disruption}");
         }
@@ -144,7 +158,7 @@ impl PodFinding for PodTerminating {
     fn group(&self) -> Option<String> {
         let by = self.disruption.as_ref().map(|disruption| &disruption.reason);
         let exists = self.silent_node.as_ref().map(|node| node.exists);
-        Some(format!("{:?} {by:?} {exists:?}", self.finalizers))
+        Some(format!("{:?} {by:?} {exists:?} {}", self.finalizers, self.has_ended))
     }
 
     fn is_ending(&self) -> bool {

@@ -34,7 +34,12 @@ pub struct NodeNotFound {
 
 impl PodFinding for NodeNotFound {
     fn find(pod: &Judged<'_>) -> Option<Self> {
-        let LeftOut::NodeNotFound { node } = pod.left_out()? else { return None };
+        let node = match pod.left_out()? {
+            LeftOut::NodeNotFound { node } if !node.is_empty() => node,
+            // The pod can get no address there.
+            LeftOut::NoAddress if pod.node.is_none() => pod.pod.node_name.as_ref()?,
+            _ => return None,
+        };
         Some(Self { node: node.clone(), owner: pod.pod.owner })
     }
 

@@ -9,7 +9,7 @@ use crate::facts::details::{ContainerKind, ContainerState, Ended, Probe, RunStat
 use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::pod::{Cause, Judged, called, restarted, was_stopped};
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::pod_reason::{PodFinding, PodsOf, reported, such_as};
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the
@@ -17,9 +17,10 @@ about! {
     /// once, then the readiness probe. A sidecar is an init container that keeps running; the
     /// containers after it wait for its startup probe.
     ///
-    /// If `initialDelaySeconds` is not over, the probe has not run, and the severity is warning
-    /// even if no pod receives traffic. The message names the port that the probe asks if no
-    /// container of the pod declares it. If the Service is headless and names its pods, and none of
+    /// The message has the words of the probe if the events of the pod are known. A probe may ask
+    /// the number of a port that no container declares; the message names the port if it is a name
+    /// that no container port has. While a container that was not restarted is within what its
+    /// specification allows, the finding is EP101. If the Service is headless and names its pods, and none of
     /// them is ready, they may wait for one another: the advice names `publishNotReadyAddresses`.
     EP019 "container-not-ready" Warning
     "A container of the pod runs but is not ready."
@@ -51,9 +52,12 @@ pub struct UnreadyContainer {
     /// The seconds until the kubelet runs that probe for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_probe_in_seconds: Option<i64>,
-    /// The port that the probe asks, if no container of the pod declares it.
+    /// The name of the port that the probe asks, if no container of the pod has it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub undeclared_port: Option<UndeclaredPort>,
+    pub undeclared_port: Option<Text>,
+    /// What the kubelet says about the probe, or empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub probe_says: Text,
     /// The number of restarts.
     pub restarts: u32,
     /// The end of its previous run.
@@ -64,16 +68,6 @@ pub struct UnreadyContainer {
     /// True if it has run before, so that its previous log exists.
     #[serde(skip)]
     pub(crate) has_run_before: bool,
-}
-
-/// A port that a probe asks and that no container of the pod declares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UndeclaredPort {
-    /// Its number, or its name in quotes.
-    pub asked: String,
-    /// The numbers of the ports that the containers of the pod declare.
-    pub declared: Vec<i32>,
 }
 
 /// The maximum number of containers whose logs a remedy shows.
@@ -101,6 +95,8 @@ impl PodFinding for ContainerNotReady {
             if same.clone().any(|one| one.restarts != container.restarts) {
                 container.restarts = 0;
             }
+            let says: Vec<&UnreadyContainer> = same.clone().collect();
+            container.probe_says = such_as(&says, |one| &one.probe_says).into();
             container.first_probe_in_seconds = same.filter_map(|one| one.first_probe_in_seconds).max();
         }
         unready(&containers)
@@ -123,9 +119,9 @@ impl PodFinding for ContainerNotReady {
         } else if let Some(one) = with(Some(Probe::Readiness)) {
             let container = called(one.kind, &one.name);
             let sentence = match (&one.undeclared_port, &one.last) {
-                (Some(port), _) => format!(
-                    "Let the readiness probe of {container} ask a port on which the container listens, in place of {}",
-                    port.asked
+                (Some(name), _) => format!(
+                    "Let the readiness probe of {container} ask a port that it has, or give its port the name {:?}",
+                    &**name
                 ),
                 (None, Some(last)) if one.has_liveness_probe && was_stopped(last) => format!(
                     "Look at the probes of {container}: its liveness probe may have ended its last run (exit code {})",
@@ -159,11 +155,6 @@ impl PodFinding for ContainerNotReady {
         Some(format!("{:?}", self.containers.iter().map(one).collect::<Vec<_>>()))
     }
 
-    fn passes(&self) -> bool {
-        let waits = |one: &UnreadyContainer| one.first_probe_in_seconds.is_some();
-        !self.containers.is_empty() && self.containers.iter().all(waits)
-    }
-
     fn peers_wait(&self) -> bool {
         self.peers
     }
@@ -178,6 +169,11 @@ impl UnreadyContainer {
             initial_delay_seconds: first_probe(pod, container).map(|(delay, _)| delay),
             first_probe_in_seconds: first_probe(pod, container).map(|(_, seconds)| seconds),
             undeclared_port: undeclared_port(pod, container),
+            probe_says: match container.failing_probe() {
+                Some(Probe::Startup) => pod.probe_says("Startup probe", &container.name),
+                Some(Probe::Readiness) => pod.probe_says("Readiness probe", &container.name),
+                None => Text::default(),
+            },
             restarts: container.restarts,
             last: container.last.clone(),
             has_liveness_probe: container.has_liveness_probe,
@@ -195,20 +191,13 @@ fn first_probe(pod: &Judged<'_>, container: &ContainerState) -> Option<(i32, i64
     (left > 0).then_some((delay, left))
 }
 
-/// Returns the port that the failing probe of a container asks, if no container of the pod
-/// declares it.
-fn undeclared_port(pod: &Judged<'_>, container: &ContainerState) -> Option<UndeclaredPort> {
-    let asked = container.probe(container.failing_probe()?)?.port.as_ref()?;
-    let mut declared: Vec<i32> = pod.pod.ports.iter().map(|port| port.container_port).collect();
-    declared.sort_unstable();
-    declared.dedup();
-    let (is_declared, asked) = match asked {
-        TargetPort::Number(number) => (declared.contains(number), number.to_string()),
-        TargetPort::Name(name) => {
-            (pod.pod.ports.iter().any(|port| port.name == *name), format!("{:?}", &**name))
-        }
-    };
-    (!is_declared && !declared.is_empty()).then_some(UndeclaredPort { asked, declared })
+/// Returns the name of the port that the failing probe of a container asks, if no container of the
+/// pod has it. A number need not be declared.
+fn undeclared_port(pod: &Judged<'_>, container: &ContainerState) -> Option<Text> {
+    match container.probe(container.failing_probe()?)?.port.as_ref()? {
+        TargetPort::Name(name) if !pod.pod.ports.iter().any(|port| port.name == *name) => Some(name.clone()),
+        _ => None,
+    }
 }
 
 /// Returns true if peers look for the pod by its own DNS name, which exists only while the pod
@@ -223,63 +212,66 @@ fn peers_ask_for_it(pod: &Judged<'_>) -> bool {
 /// The probes, in the order in which the kubelet runs them.
 const PROBES: [Option<Probe>; 3] = [Some(Probe::Startup), Some(Probe::Readiness), None];
 
-/// Prints why containers that run are not ready.
+/// Tells why containers that run are not ready: first those whose startup probe fails.
 fn unready(containers: &[UnreadyContainer]) -> String {
     if containers.is_empty() {
         return "not all containers are ready".to_owned();
     }
-    let groups = PROBES.iter().flat_map(|probe| [(probe, true), (probe, false)]);
+    let groups = PROBES.iter().flat_map(|probe| [(*probe, true), (*probe, false)]);
     let sentences = groups.filter_map(|(probe, waits)| {
-        let is_of = |one: &&UnreadyContainer| {
-            one.probe == *probe && one.first_probe_in_seconds.is_some() == waits
-        };
+        let is_of =
+            |one: &&UnreadyContainer| one.probe == probe && one.first_probe_in_seconds.is_some() == waits;
         let of: Vec<&UnreadyContainer> = containers.iter().filter(is_of).collect();
         let first = of.first()?;
-        let names: Vec<&str> = of.iter().map(|one| &*one.name).collect();
-        let (who, run, are, their, have, fail) = match of.len() {
-            1 => (called(first.kind, &first.name), "runs", "is", "its", "has", "fails"),
-            _ => (format!("containers {}", names.join(", ")), "run", "are", "their", "have", "fail"),
-        };
-        let probes = if of.len() == 1 { "probe" } else { "probes" };
-        let sentence = match probe {
-            Some(probe) if waits => {
-                let kind = match probe {
-                    Probe::Startup => "startup",
-                    Probe::Readiness => "readiness",
-                };
-                let most = |of: &mut dyn Iterator<Item = i64>| of.max().unwrap_or_default();
-                let delay = most(&mut of.iter().filter_map(|one| one.initial_delay_seconds).map(i64::from));
-                let left = most(&mut of.iter().filter_map(|one| one.first_probe_in_seconds));
-                let left = age::seconds(left);
-                format!("{who} {run}, and the kubelet has not asked {their} {kind} {probes} yet: initialDelaySeconds is {delay}, and at most {left} are left")
-            }
-            Some(Probe::Startup) => {
-                format!("{who} {run} but {have} not started: {their} startup {probes} {have} not succeeded yet")
-            }
-            Some(Probe::Readiness) => {
-                format!("{who} {run} but {are} not ready: {their} readiness {probes} {fail}")
-            }
-            None => {
-                let them = if of.len() == 1 { "it" } else { "them" };
-                format!("{who} {run} and {are} not marked as ready, although no probe keeps {them} from that")
-            }
-        };
-        let sentence = match &first.undeclared_port {
-            Some(port) if !waits && of.len() == 1 => format!("{sentence}; {}", port.told()),
-            _ => sentence,
-        };
-        Some(match first.restarts {
-            1.. if of.len() == 1 => format!("{sentence} ({})", restarted(first.restarts, first.restarts)),
-            _ => sentence,
-        })
+        let mut sentence = unready_for(probe, waits, &of);
+        let says = of.iter().map(|one| &*one.probe_says).find(|says| !says.is_empty() && !waits);
+        sentence += &reported("", says.unwrap_or_default());
+        if let Some(name) = &first.undeclared_port
+            && of.len() == 1
+        {
+            sentence += &format!("; it asks port {:?}, a name that no container port has", &**name);
+        }
+        if first.restarts > 0 && of.len() == 1 {
+            sentence += &format!(" ({})", restarted(first.restarts, first.restarts));
+        }
+        Some(sentence)
     });
     sentences.collect::<Vec<_>>().join("; ")
 }
 
-impl UndeclaredPort {
-    fn told(&self) -> String {
-        let declared: Vec<String> = self.declared.iter().map(ToString::to_string).collect();
-        format!("it asks port {}, and the containers declare {}", self.asked, declared.join(", "))
+/// Tells why containers with the same failing probe are not ready. `waits` is true if it has not
+/// run yet.
+fn unready_for(probe: Option<Probe>, waits: bool, of: &[&UnreadyContainer]) -> String {
+    let names: Vec<&str> = of.iter().map(|one| &*one.name).collect();
+    let (who, run, are, their, have, fail, them) = match of {
+        [one] => (called(one.kind, &one.name), "runs", "is", "its", "has", "fails", "it"),
+        _ => (format!("containers {}", names.join(", ")), "run", "are", "their", "have", "fail", "them"),
+    };
+    let probes = if of.len() == 1 { "probe" } else { "probes" };
+    match probe {
+        Some(probe) if waits => {
+            let kind = if probe == Probe::Startup { "startup" } else { "readiness" };
+            let delay = of.iter().filter_map(|one| one.initial_delay_seconds).max().unwrap_or_default();
+            let left = of.iter().filter_map(|one| one.first_probe_in_seconds).max().unwrap_or_default();
+            let left = age::seconds(left);
+            format!(
+                "{who} {run}, and the kubelet has not asked {their} {kind} {probes} yet: initialDelaySeconds is {delay}, and at most {left} are left"
+            )
+        }
+        Some(Probe::Startup) if of.iter().all(|one| one.restarts > 0) => {
+            format!(
+                "{who} {have} not come up: {their} startup {probes} {fail}, so the kubelet restarts {them}"
+            )
+        }
+        Some(Probe::Startup) => {
+            format!("{who} {run} but {have} not started: {their} startup {probes} {have} not succeeded yet")
+        }
+        Some(Probe::Readiness) => {
+            format!("{who} {run} but {are} not ready: {their} readiness {probes} {fail}")
+        }
+        None => {
+            format!("{who} {run} and {are} not marked as ready, although no probe keeps {them} from that")
+        }
     }
 }
 

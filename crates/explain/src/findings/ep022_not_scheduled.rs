@@ -30,6 +30,12 @@ pub struct NotScheduled {
     pub why: Option<Text>,
     /// The scheduler's message, or empty.
     pub message: Text,
+    /// `spec.schedulerName`, or empty if it is the default one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub scheduler: Text,
+    /// `spec.nodeSelector`, as `key=value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_selector: Vec<Text>,
     /// The gates that keep the scheduler from looking at the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Text>,
@@ -155,18 +161,28 @@ impl PodFinding for NotScheduled {
             _ => false,
         };
         let scheduled = pod.condition("PodScheduled");
+        let scheduler = pod.details.map(|details| &details.scheduler_name);
+        let scheduler = scheduler.filter(|name| ***name != *"default-scheduler");
         is_nowhere.then(|| Self {
             why: scheduled.map(|condition| condition.reason.clone()),
             message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
+            scheduler: scheduler.cloned().unwrap_or_default(),
+            node_selector: pod.details.map(|details| details.node_selector.clone()).unwrap_or_default(),
             gates: pod.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
             since: scheduled.and_then(|condition| condition.last_transition_time),
         })
     }
 
     fn message(all: &[&Self]) -> String {
-        let [Self { why, message, gates, .. }, ..] = all else { return String::new() };
+        let [Self { why, message, gates, scheduler, node_selector, .. }, ..] = all else {
+            return String::new();
+        };
         let why = match (&**gates, why) {
-            ([], None) => ", and no scheduler has reported on it".to_owned(),
+            ([], None) if scheduler.is_empty() => ", and no scheduler has reported on it".to_owned(),
+            ([], None) => format!(", and its scheduler, {scheduler}, has not reported on it"),
+            ([], Some(_)) if message.contains("node affinity/selector") && !node_selector.is_empty() => {
+                format!("{}; its nodeSelector is {}", reported("", message), node_selector.join(","))
+            }
             ([], Some(_)) => reported("", message),
             ([gate], _) => format!(": the scheduling gate {gate} holds it"),
             (gates, _) => format!(": the scheduling gates {} hold it", gates.join(", ")),
@@ -175,7 +191,12 @@ impl PodFinding for NotScheduled {
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
-        let [Self { why, message, gates, .. }, ..] = all else { return Remedy::default() };
+        let [Self { why, message, gates, scheduler, .. }, ..] = all else { return Remedy::default() };
+        if why.is_none() && gates.is_empty() && !scheduler.is_empty() {
+            let sentence =
+                format!("Start {scheduler}, which the pod's spec.schedulerName names, or correct the name");
+            return Remedy::ask(ClusterAdministrator, sentence).shown_by([pods.describe()]);
+        }
         if gates.is_empty() {
             return remedy_of(why.as_deref(), message, pods);
         }

@@ -305,6 +305,7 @@ mod ep097_nobody_leads;
 mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
+mod ep101_pod_starting;
 
 registry! {
     Published = ep000_published;
@@ -386,6 +387,7 @@ registry! {
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
+    PodStarting = ep101_pod_starting, of pod: PodStarting;
 }
 
 /// Returns those reasons that are of one kind.

@@ -2,6 +2,7 @@
 //! hold it.
 
 mod containers;
+mod failed;
 mod judged;
 
 use std::net::IpAddr;
@@ -17,7 +18,9 @@ use crate::findings::pod_reason::{NamedPort, PodsOf};
 use crate::findings::{Code, PodReason, PodTerminating};
 use crate::models::hint::HintReason;
 
-pub(in crate::findings) use containers::{Cause, called, restarted, was_stopped};
+pub(in crate::findings) use containers::{Cause, WAITS, called, restarted};
+pub(in crate::findings) use failed::was_stopped;
+pub(crate) use failed::{failed_templates, template};
 pub(crate) use judged::{Judged, PortNames};
 
 /// The state of a pod for a Service's clients.

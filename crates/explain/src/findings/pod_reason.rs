@@ -1,6 +1,7 @@
 //! The reasons why a pod receives no traffic, or not all of it, from a Service.
 
 mod disruption;
+pub(in crate::findings) mod images;
 mod ports;
 mod text;
 
@@ -17,7 +18,7 @@ use crate::findings::rank::TrafficLost;
 pub use disruption::Disruption;
 pub use ports::{DeadPort, NamedPort};
 pub(in crate::findings) use ports::{list, name_port, not_found, patch_ports};
-pub(in crate::findings) use text::{common, distinct, first_few, reported};
+pub(in crate::findings) use text::{common, distinct, first_few, reported, shortened, such_as};
 
 /// A reason of pods. It states the properties in which it differs from most reasons.
 pub(crate) trait PodFinding {

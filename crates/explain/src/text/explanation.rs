@@ -31,6 +31,7 @@ impl Status {
             Self::NoEndpoints => "NO ENDPOINTS",
             Self::Unknown => "UNKNOWN",
             Self::Degraded => "DEGRADED",
+            Self::Starting => "STARTING",
             Self::Down => "DOWN",
         }
     }
@@ -40,7 +41,7 @@ impl Status {
             Self::Ok => Emphasis::Good,
             Self::NoEndpoints => Emphasis::Strong,
             Self::Degraded | Self::Unknown => Emphasis::Warning,
-            Self::Down => Emphasis::Bad,
+            Self::Starting | Self::Down => Emphasis::Bad,
         }
     }
 }

@@ -3,14 +3,17 @@
 use kube_endpoint_core_model::{LeftOut, Timestamp};
 
 use super::Judged;
-use crate::facts::details::{ContainerKind, ContainerState, Ended, RunState};
+use super::failed::{fails_to_start_up, was_restarted};
+use crate::facts::age;
+use crate::facts::details::{ContainerKind, ContainerState, RunState};
+use crate::findings::ep101_pod_starting::allowed_to_run;
 
 /// The reasons of waiting containers that have a cause elsewhere, or none at all.
-const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];
+pub(in crate::findings) const WAITS: [&str; 3] = ["", "PodInitializing", "ContainerCreating"];
 
 /// The containers that keep a pod from being ready.
 pub(in crate::findings) enum Cause<'a> {
-    /// One does not run.
+    /// One does not run, or ends again and again.
     NotRunning(&'a ContainerState),
     /// An init container runs, and the containers after it wait for its end.
     InitRuns { container: &'a ContainerState, since: Option<Timestamp> },
@@ -35,7 +38,7 @@ impl Judged<'_> {
 
     /// Returns the first container that keeps others from starting, else one that does not run,
     /// else all that run and are not ready.
-    fn first_cause(&self) -> Option<Cause<'_>> {
+    pub(in crate::findings) fn first_cause(&self) -> Option<Cause<'_>> {
         let containers = &self.details?.containers;
         let is_waiting = |one: &ContainerState| matches!(one.state, RunState::Waiting { .. });
         let has_started = containers
@@ -44,6 +47,8 @@ impl Judged<'_> {
         let blocking = containers.iter().filter(|_| !has_started).find(|container| blocks(container));
         if let Some(container) = blocking {
             return Some(match container.state {
+                _ if fails_to_start_up(container) => Cause::NotReady(vec![container]),
+                RunState::Running { .. } if self.ends_again(container) => Cause::NotRunning(container),
                 RunState::Running { since } if container.kind == ContainerKind::Init => {
                     Cause::InitRuns { container, since }
                 }
@@ -54,12 +59,28 @@ impl Judged<'_> {
         // An init container that has ended stays so while the others run.
         let lasting: Vec<&ContainerState> =
             containers.iter().filter(|one| one.kind != ContainerKind::Init && !one.ready).collect();
-        let runs = |one: &&&ContainerState| matches!(one.state, RunState::Running { .. });
+        let runs = |one: &ContainerState| {
+            let runs = matches!(one.state, RunState::Running { .. }) && !self.ends_again(one);
+            runs || fails_to_start_up(one)
+        };
         let all: Vec<Cause<'_>> =
             lasting.iter().filter(|one| !runs(one)).map(|one| Cause::NotRunning(one)).collect();
         let at = all.iter().position(|cause| !cause.is_wait()).unwrap_or_default();
         let first = all.into_iter().nth(at);
         first.or_else(|| (!lasting.is_empty()).then_some(Cause::NotReady(lasting)))
+    }
+
+    /// Returns true if a container that runs has ended not long ago, and it is too early to say
+    /// that it does not become ready.
+    fn ends_again(&self, container: &ContainerState) -> bool {
+        let RunState::Running { since: Some(since) } = container.state else { return false };
+        was_restarted(container, self.now) && age::since(since, self.now) < allowed_to_run(container)
+    }
+
+    /// Returns the container of a ready pod that ends again and again.
+    pub(in crate::findings) fn unsteady(&self) -> Option<&ContainerState> {
+        let lasting = self.details?.containers.iter().filter(|one| one.kind != ContainerKind::Init);
+        lasting.filter(|one| was_restarted(one, self.now)).max_by_key(|one| one.restarts)
     }
 
     /// Returns true if the pod's containers are known, and none of them runs.
@@ -115,10 +136,4 @@ pub(in crate::findings) fn restarted(least: u32, most: u32) -> String {
         (least, most) if least == most => format!("restarted {most} times"),
         (least, most) => format!("restarted {least} to {most} times"),
     }
-}
-
-/// Returns true if a container was told to stop, and then perhaps killed. The kubelet does so when
-/// a liveness or startup probe fails.
-pub(in crate::findings) fn was_stopped(end: &Ended) -> bool {
-    matches!(end.exit_code, 137 | 143) && *end.reason != *"OOMKilled"
 }

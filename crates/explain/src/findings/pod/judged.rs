@@ -16,7 +16,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) service: &'a Service,
     pub(crate) pod: &'a Pod,
     pub(crate) details: Option<&'a PodDetails>,
-    /// The known warnings about the pod.
+    /// The known events about the pod: warnings, and that an image is being pulled.
     pub(crate) events: &'a [RecentEvent],
     pub(crate) node: Option<&'a Node>,
     /// The verdict of the plan for slices.
@@ -29,6 +29,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) leads: Option<&'a Leads>,
     /// True if it is known that no slice that the Service uses holds the pod as ready.
     pub(crate) is_due: bool,
+    /// True if another pod of the same template has failed.
+    pub(crate) has_failed_peer: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -39,7 +41,6 @@ pub(crate) type PortNames<'a> = BTreeSet<(&'a str, &'a str)>;
 /// comes first, then what the kubelet waits for first, and last what leaves the pod published.
 const ORDER: &[fn(&Judged<'_>) -> Option<PodReason>] = &[
     held::<PodFinished>,
-    held::<NotScheduled>,
     held::<NodeNotFound>,
     held::<InvalidAddress>,
     held::<NoAddressOfFamily>,
@@ -50,6 +51,8 @@ const ORDER: &[fn(&Judged<'_>) -> Option<PodReason>] = &[
     held::<NotChosen>,
     held::<PodTerminating>,
     |pod| NotReady::about_to_be_deleted(pod).map(PodReason::NotReady),
+    held::<PodStarting>,
+    held::<NotScheduled>,
     held::<InitContainerRuns>,
     held::<ContainerNotRunning>,
     held::<ContainerNotReady>,
@@ -62,6 +65,7 @@ const ORDER: &[fn(&Judged<'_>) -> Option<PodReason>] = &[
     held::<PublishedNotReady>,
     held::<OverCapacity>,
     held::<NotWritten>,
+    |pod| ContainerNotRunning::of_ready_pod(pod).map(PodReason::ContainerNotRunning),
 ];
 
 fn held<F: PodFinding + Into<PodReason>>(pod: &Judged<'_>) -> Option<PodReason> {
@@ -128,6 +132,28 @@ impl Judged<'_> {
             message: condition.message.clone(),
             node: self.node.map(|node| node.name.clone()),
         })
+    }
+
+    /// Returns the last warning about the pod.
+    pub(in crate::findings) fn last_warning(&self) -> Option<&RecentEvent> {
+        self.events.iter().filter(|event| *event.event_type == *"Warning").max_by_key(|event| event.last)
+    }
+
+    /// Returns true if the last event about the pod is that an image is being pulled.
+    pub(in crate::findings) fn pulls_image(&self) -> bool {
+        let last = self.events.iter().max_by_key(|event| event.last);
+        last.is_some_and(|event| *event.reason == *"Pulling")
+    }
+
+    /// Returns what the kubelet says about a probe of a container that fails, or an empty text. The
+    /// pod's own address is left out: it differs for each pod.
+    pub(in crate::findings) fn probe_says(&self, probe: &str, container: &str) -> Text {
+        let is_of = |event: &RecentEvent| event.container.is_empty() || *event.container == *container;
+        let events = self.events.iter().filter(|event| event.message.starts_with(probe) && is_of(event));
+        let last = events.max_by_key(|event| event.last);
+        let said = last.and_then(|event| event.message.split_once(": ")).map_or("", |(_, said)| said);
+        let own = self.pod.pod_ips.iter().flat_map(|ip| [format!("[{ip}]"), ip.to_string()]);
+        own.fold(said.to_owned(), |said, ip| said.replace(&ip, "")).into()
     }
 
     pub(in crate::findings) fn not_ready_since(&self) -> Option<Timestamp> {

@@ -22,6 +22,30 @@ pub(in crate::findings) fn common<'a, T>(all: &[&'a T], text: impl Fn(&'a T) -> 
     if texts.all(|other| other == first) { first } else { "" }
 }
 
+/// Quotes what several pods say, shortened: all of them the same, or one of them something else.
+pub(in crate::findings) fn such_as<'a, T>(all: &[&'a T], text: impl Fn(&'a T) -> &'a str) -> String {
+    let texts = distinct(all.iter().map(|one| shortened(text(one))).filter(|text| !text.is_empty()));
+    match &*texts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, ..] => format!("{one} (and other words of other pods)"),
+    }
+}
+
+/// Shortens the words of a program: the cause is often at their end.
+pub(in crate::findings) fn shortened(words: &str) -> String {
+    const START: usize = 90;
+    const END: usize = 150;
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = words.chars().count();
+    if count <= START + END {
+        return words;
+    }
+    let start: String = words.chars().take(START).collect();
+    let end: String = words.chars().skip(count - END).collect();
+    format!("{start} … {end}")
+}
+
 /// Returns texts sorted, each once.
 pub(in crate::findings) fn distinct<T: Ord>(texts: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut texts: Vec<T> = texts.into_iter().collect();
