@@ -306,8 +306,10 @@ pub(crate) struct RawLifecycle {
 pub(crate) struct RawProbe {
     #[serde(deserialize_with = "or_default")]
     pub(crate) initial_delay_seconds: i32,
-    pub(crate) period_seconds: Option<i32>,
-    pub(crate) failure_threshold: Option<i32>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) period_seconds: i32,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) failure_threshold: i32,
     pub(crate) http_get: Option<RawTarget>,
     pub(crate) tcp_socket: Option<RawTarget>,
     pub(crate) grpc: Option<RawTarget>,
@@ -326,7 +328,8 @@ impl From<RawProbe> for ProbeSpec {
     fn from(raw: RawProbe) -> Self {
         let target = raw.http_get.or(raw.tcp_socket).or(raw.grpc).filter(|target| target.host.is_empty());
         // The API server sets these defaults.
-        let (period, tries) = (raw.period_seconds.unwrap_or(10), raw.failure_threshold.unwrap_or(3));
+        let or = |number, default| if number > 0 { number } else { default };
+        let (period, tries) = (or(raw.period_seconds, 10), or(raw.failure_threshold, 3));
         Self {
             initial_delay_seconds: raw.initial_delay_seconds,
             tries_seconds: period.saturating_mul(tries),

@@ -57,6 +57,19 @@ fn read_spec(payload: Payload<'_>, spec: &mut RawSpec) -> Result<(), DecodeError
     each(payload, "spec", |number, payload| {
         match number {
             2 => spec.containers.push(container(payload)?),
+            7 => {
+                let (mut key, mut value) = (String::new(), String::new());
+                each(payload, "spec.nodeSelector", |number, payload| {
+                    match number {
+                        1 => payload.text("spec.nodeSelector")?.clone_into(&mut key),
+                        2 => payload.text("spec.nodeSelector")?.clone_into(&mut value),
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+                spec.node_selector.insert(key, value);
+            }
+            19 => spec.scheduler_name = text(payload, "spec.schedulerName")?,
             20 => spec.init_containers.push(container(payload)?),
             28 => each(payload, "spec.readinessGates", |number, payload| {
                 if number == 1 {
@@ -119,6 +132,8 @@ fn probe(payload: Payload<'_>) -> Result<RawProbe, DecodeError> {
                 Ok(())
             })?,
             2 => probe.initial_delay_seconds = payload.int32(FIELD)?,
+            4 => probe.period_seconds = payload.int32(FIELD)?,
+            6 => probe.failure_threshold = payload.int32(FIELD)?,
             _ => {}
         }
         Ok(())

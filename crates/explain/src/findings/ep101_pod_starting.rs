@@ -4,10 +4,10 @@ use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::age;
-use crate::facts::details::{ContainerState, Probe, RunState};
+use crate::facts::details::{ContainerKind, ContainerState, Probe, RunState};
 use crate::facts::remedy::Remedy;
-use crate::findings::pod::{Cause, Judged};
-use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few, reported, such_as};
+use crate::findings::pod::{Cause, Judged, WAITS, called};
+use crate::findings::pod_reason::{PodFinding, PodsOf, reported, such_as};
 
 about! {
     /// The pod is new, and nothing has gone wrong. This is what happens in each rollout, so it is
@@ -34,6 +34,8 @@ pub struct PodStarting {
     /// The container, or the type of the readiness gate, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub of: Text,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ContainerKind>,
     /// The seconds for which it has waited.
     pub seconds: i64,
     /// The seconds for which it may still wait.
@@ -82,15 +84,16 @@ impl PodFinding for PodStarting {
         if !is_nowhere || was_restarted || pod.has_failed_peer || !is_on_ready_node {
             return None;
         }
-        let (waits_for, of, since, allowed) = step(pod)?;
+        let Step { waits_for, container, gate, since, allowed } = step(pod)?;
         let seconds = age::since(since?, pod.now);
         // Kubelets and servers have clocks of their own, and write whole seconds.
         let left_seconds = allowed - seconds.max(0);
-        let is_creation = (WaitsFor::ContainerCreation..=WaitsFor::StartHook).contains(&waits_for);
+        let is_creation = (WaitsFor::Kubelet..=WaitsFor::StartHook).contains(&waits_for);
         let warning = pod.last_warning().filter(|_| is_creation);
         (left_seconds > 0).then(|| Self {
             waits_for,
-            of,
+            of: container.map(|one| &one.name).or(gate).cloned().unwrap_or_default(),
+            kind: container.map(|one| one.kind),
             seconds: seconds.max(0),
             left_seconds,
             warning: warning.map(|event| event.message.clone()).unwrap_or_default(),
@@ -99,24 +102,25 @@ impl PodFinding for PodStarting {
 
     fn message(all: &[&Self]) -> String {
         let [first, ..] = all else { return String::new() };
-        let of = first_few(&distinct(all.iter().map(|one| &one.of)));
+        let gate = &*first.of;
+        let of = first.kind.map(|kind| called(kind, gate)).unwrap_or_default();
         let step = match first.waits_for {
             WaitsFor::Scheduler => "no scheduler has looked at it yet".to_owned(),
             WaitsFor::Kubelet => "the kubelet of its node has not reported on it yet".to_owned(),
-            WaitsFor::ContainerCreation => format!("container {of} is being created"),
-            WaitsFor::Image => format!("the image of container {of} is being pulled"),
+            WaitsFor::ContainerCreation => format!("{of} is being created"),
+            WaitsFor::Image => format!("{of} is being created, or its image pulled"),
             WaitsFor::StartHook => {
-                format!("container {of} is being created, and its postStart hook has not returned yet")
+                format!("{of} is being created, and its postStart hook has not returned yet")
             }
             WaitsFor::InitContainer => {
-                format!("init container {of} has not ended, and the containers after it wait for that")
+                format!("{of} has not ended, and the containers after it wait for that")
             }
-            WaitsFor::ContainerStart => format!("container {of} runs and is not marked as ready yet"),
-            WaitsFor::StartupProbe => format!("the startup probe of container {of} has not succeeded yet"),
+            WaitsFor::ContainerStart => format!("{of} runs and is not marked as ready yet"),
+            WaitsFor::StartupProbe => format!("the startup probe of {of} has not succeeded yet"),
             WaitsFor::ReadinessProbe => {
-                format!("the readiness probe of container {of} has not succeeded yet")
+                format!("the readiness probe of {of} has not succeeded yet")
             }
-            WaitsFor::ReadinessGate => format!("readiness gate {of} is not met yet"),
+            WaitsFor::ReadinessGate => format!("readiness gate {gate} is not met yet"),
         };
         let seconds = all.iter().map(|one| one.seconds).max().unwrap_or_default();
         let warning = reported("", &such_as(all, |one| &one.warning));
@@ -146,55 +150,73 @@ impl PodFinding for PodStarting {
     }
 }
 
-/// Returns what a pod waits for, and of what, since when, and for how many seconds it may.
-fn step(pod: &Judged<'_>) -> Option<(WaitsFor, Text, Option<Timestamp>, i64)> {
+/// What a pod waits for that is starting.
+struct Step<'a> {
+    waits_for: WaitsFor,
+    container: Option<&'a ContainerState>,
+    gate: Option<&'a Text>,
+    since: Option<Timestamp>,
+    /// The seconds that it may take.
+    allowed: i64,
+}
+
+impl<'a> Step<'a> {
+    fn new(waits_for: WaitsFor, since: Option<Timestamp>) -> Self {
+        Self { waits_for, container: None, gate: None, since, allowed: DEFAULT }
+    }
+
+    fn of(self, container: &'a ContainerState, allowed: i64) -> Self {
+        Self { container: Some(container), allowed, ..self }
+    }
+}
+
+/// Returns what a pod waits for, if nothing is wrong with that.
+fn step<'a>(pod: &'a Judged<'_>) -> Option<Step<'a>> {
     let details = pod.details?;
     if pod.pod.node_name.is_none() {
         let is_new = pod.condition("PodScheduled").is_none() && details.scheduling_gates.is_empty();
-        return is_new.then(|| (WaitsFor::Scheduler, Text::default(), details.created, DEFAULT));
+        return is_new.then(|| Step::new(WaitsFor::Scheduler, details.created));
     }
-    Some(match pod.first_cause() {
+    match pod.first_cause() {
         Some(Cause::NotRunning(container)) => {
             let RunState::Waiting { reason, .. } = &container.state else { return None };
-            let is_waiting = super::pod::WAITS.contains(&&**reason);
-            let pulls = pod.is_true("PodReadyToStartContainers") || pod.pulls_image();
-            let (waits_for, allowed) = match (pulls, container.has_post_start_hook) {
+            let has_network = pod.is_true("PodReadyToStartContainers") || pod.pulls_image();
+            let (waits_for, allowed) = match (has_network, container.has_post_start_hook) {
                 (true, true) => (WaitsFor::StartHook, IMAGES),
                 (true, false) => (WaitsFor::Image, IMAGES),
                 (false, _) => (WaitsFor::ContainerCreation, DEFAULT),
             };
-            return is_waiting.then(|| (waits_for, container.name.clone(), last_step(pod), allowed));
+            let step = Step::new(waits_for, last_step(pod)).of(container, allowed);
+            WAITS.contains(&&**reason).then_some(step)
         }
         Some(Cause::InitRuns { container, since }) => {
-            (WaitsFor::InitContainer, container.name.clone(), since, DEFAULT)
+            Some(Step::new(WaitsFor::InitContainer, since).of(container, DEFAULT))
         }
+        // The one with the least time left may be the first to be wrong.
         Some(Cause::NotReady(containers)) => {
-            let ends = |one: &&ContainerState| {
-                running(one)
-                    .map(|(_, _, since, allowed)| since.map(|since| allowed - age::since(since, pod.now)))
-            };
-            running(containers.into_iter().min_by_key(ends)?)?
+            let steps: Option<Vec<Step<'_>>> = containers.into_iter().map(running).collect();
+            let ends = |step: &Step<'_>| step.since.map(|since| step.allowed - age::since(since, pod.now));
+            steps?.into_iter().min_by_key(ends)
         }
-        None if details.containers.is_empty() => {
-            (WaitsFor::Kubelet, Text::default(), last_step(pod), DEFAULT)
-        }
+        None if details.containers.is_empty() => Some(Step::new(WaitsFor::Kubelet, last_step(pod))),
         None => {
             let gate = details.readiness_gates.iter().find(|gate| !pod.is_true(gate))?;
             let ready = pod.condition("ContainersReady").filter(|_| pod.is_true("ContainersReady"))?;
-            (WaitsFor::ReadinessGate, gate.clone(), ready.last_transition_time, DEFAULT)
+            let step = Step::new(WaitsFor::ReadinessGate, ready.last_transition_time);
+            Some(Step { gate: Some(gate), ..step })
         }
-    })
+    }
 }
 
-/// Returns the same of a container that runs and is not ready.
-fn running(container: &ContainerState) -> Option<(WaitsFor, Text, Option<Timestamp>, i64)> {
+/// Returns what a container waits for that runs and is not ready.
+fn running(container: &ContainerState) -> Option<Step<'_>> {
     let RunState::Running { since } = container.state else { return None };
     let waits_for = match container.failing_probe() {
         Some(Probe::Startup) => WaitsFor::StartupProbe,
         Some(Probe::Readiness) => WaitsFor::ReadinessProbe,
         None => WaitsFor::ContainerStart,
     };
-    Some((waits_for, container.name.clone(), since, allowed_to_run(container)))
+    Some(Step::new(waits_for, since).of(container, allowed_to_run(container)))
 }
 
 /// Returns the seconds for which a container may run until it is ready, if nothing is wrong.
