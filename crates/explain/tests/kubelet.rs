@@ -1,6 +1,6 @@
-//! What a person reads about a pod at each moment of its life, as a real kubelet wrote it
-//! (`integration-tests/kubelet`): while it is the only pod of its Service, and beside two that
-//! serve. A person on call read each line of the snapshots.
+//! Prints each moment in the life of a pod, as a real kubelet wrote it
+//! (`integration-tests/kubelet`), as a person reads it: while the pod is the only one of its
+//! Service, and beside two that serve. A person on call can read each line of the snapshots.
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_explain::explanation::Advice;
@@ -82,7 +82,7 @@ fn explained(name: &str, mut cluster: Cluster, now: Timestamp) -> (Explanation, 
     (said, linted)
 }
 
-/// Returns what a person reads: the status and the first code alone and beside others, the
+/// Returns the text that a person reads: the status and the first code alone and beside others, the
 /// sentence and the advice about the pod alone, and beside others if they differ.
 fn told(name: &str, pod: &Value, now: Timestamp) -> String {
     let [alone, beside] = [0, 2].map(|others| {
@@ -120,7 +120,7 @@ fn table(name: &str) -> String {
             lines.push((moment.after, "gone".to_owned()));
             break;
         };
-        // What a person reads also changes as time goes on.
+        // The text also changes as time goes on.
         let seconds = (0..10)
             .chain((10..60).step_by(5))
             .chain((60..AFTERWARDS).step_by(30))

@@ -20,8 +20,9 @@ about! {
     /// The message has the words of the probe if the events of the pod are known. A probe may ask
     /// the number of a port that no container declares; the message names the port if it is a name
     /// that no container port has. While a container that was not restarted is within what its
-    /// specification allows, the finding is EP101. If the Service is headless and names its pods, and none of
-    /// them is ready, they may wait for one another: the advice names `publishNotReadyAddresses`.
+    /// specification allows, the finding is EP101. If the Service is headless and names its pods,
+    /// and none of them is ready, they may wait for one another: the advice names
+    /// `publishNotReadyAddresses`.
     EP019 "container-not-ready" Warning
     "A container of the pod runs but is not ready."
 }
@@ -55,7 +56,7 @@ pub struct UnreadyContainer {
     /// The name of the port that the probe asks, if no container of the pod has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undeclared_port: Option<Text>,
-    /// What the kubelet says about the probe, or empty.
+    /// The words of the kubelet about the probe, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub probe_says: Text,
     /// The number of restarts.

@@ -12,21 +12,21 @@ use crate::findings::pod::{Cause, Judged, Publication, called, restarted, was_st
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, images, reported, shortened, such_as};
 
 about! {
-    /// A container waits, has ended, or ends again and again: the kubelet cannot pull its image, its command fails, or it
-    /// uses more memory than it may. The message names the container that is the cause, not one
-    /// that waits for it: an init container that fails or has not ended comes first. It has the
-    /// reason, the exit code and how the previous run ended. The command shows the log of the
-    /// previous run only if there was one. A container that cannot be started (`StartError`) never
-    /// ran: the message is that of its runtime. Exit codes 137 and 143, and 0 of a program that
-    /// handles signals, tell that it was stopped from outside, often because its liveness probe
-    /// failed; the message has the words of the probe if the events of the pod are known. About
-    /// several pods, the message has only what they have in common.
+    /// A container waits, has ended, or ends again and again: the kubelet cannot pull its image,
+    /// its command fails, or it uses more memory than it may. The message names the container that
+    /// is the cause, not one that waits for it: an init container that fails or has not ended comes
+    /// first. It has the reason, the exit code and how the previous run ended. The command shows
+    /// the log of the previous run only if there was one. A container that cannot be started
+    /// (`StartError`) never ran: the message is that of its runtime. Exit codes 137 and 143, and 0
+    /// of a program that handles signals, tell that it was stopped from outside, often because its
+    /// liveness probe failed; the message has the words of the probe if the events of the pod are
+    /// known. About several pods, the message has only what they have in common.
     ///
     /// A container that runs between two crashes has this finding, too, until it has run for ten
     /// minutes. If the pod is ready, it receives traffic, and the first restart is only
     /// information.
     EP020 "container-not-running" Warning
-    "A container of the pod does not run."
+    "A container of the pod does not run, or ends again and again."
 }
 
 /// A container that does not run.
@@ -58,10 +58,10 @@ pub struct ContainerNotRunning {
     /// True if the pod is ready.
     #[serde(skip)]
     pub is_ready: bool,
-    /// What the kubelet says about its liveness probe, which fails, or empty.
+    /// The words of the kubelet about its liveness probe, which fails, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub liveness_probe_says: Text,
-    /// What the kubelet says about its image, which it cannot pull, or empty.
+    /// The words of the kubelet about its image, which it cannot pull, or empty.
     #[serde(skip)]
     pub image_says: Text,
 }
@@ -202,7 +202,7 @@ impl ContainerNotRunning {
         }
     }
 
-    /// Returns what to do about a container that has run, or of which nothing is known.
+    /// Returns what to do about a container that has run, or may have.
     fn remedy_of_a_run(&self, pods: &PodsOf<'_>) -> Remedy {
         let container = called(self.kind, &self.container);
         let is_out_of_memory = |why: &str| why == "OOMKilled";

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, Probe, RunState};
 use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 use crate::findings::pod::{Cause, Judged, WAITS, called};
 use crate::findings::pod_reason::{PodFinding, PodsOf, reported, such_as};
 
@@ -18,9 +19,9 @@ about! {
     /// `failureThreshold` times `periodSeconds` of a startup probe, the same of a readiness probe
     /// but at least 30 seconds, five minutes for images once the pod has a network, and 30 seconds
     /// for each step about which nothing says more, such as the scheduler, an init container or a
-    /// readiness gate. It needs that no container of the pod was restarted, that no other pod of
-    /// the same template has failed, and that the node is ready. After it, the finding is the one
-    /// that names what keeps the pod.
+    /// readiness gate. It needs that no container of the pod was restarted, and that the node is
+    /// ready. After it, the finding is the one that names what keeps the pod. If another pod of the
+    /// same template has failed, this one is no progress: the severity is warning.
     EP101 "pod-starting" Info
     "The pod is starting, within what its own specification allows."
 }
@@ -29,7 +30,7 @@ about! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStarting {
-    /// What it waits for.
+    /// The step that it waits for.
     pub waits_for: WaitsFor,
     /// The container, or the type of the readiness gate, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -40,12 +41,15 @@ pub struct PodStarting {
     pub seconds: i64,
     /// The seconds for which it may still wait.
     pub left_seconds: i64,
+    /// True if another pod of its template has failed, so that this one is no progress.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub after_failure: bool,
     /// The last warning about it, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub warning: Text,
 }
 
-/// What a pod waits for that is starting.
+/// The steps of a pod that is starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
@@ -81,7 +85,7 @@ impl PodFinding for PodStarting {
         let details = pod.details?;
         let was_restarted = details.containers.iter().any(ContainerState::has_run_before);
         let is_on_ready_node = pod.pod.node_name.is_none() || pod.node.is_some_and(|node| node.ready);
-        if !is_nowhere || was_restarted || pod.has_failed_peer || !is_on_ready_node {
+        if !is_nowhere || was_restarted || !is_on_ready_node {
             return None;
         }
         let Step { waits_for, container, gate, since, allowed } = step(pod)?;
@@ -95,6 +99,7 @@ impl PodFinding for PodStarting {
             of: container.map(|one| &one.name).or(gate).cloned().unwrap_or_default(),
             kind: container.map(|one| one.kind),
             seconds: seconds.max(0),
+            after_failure: pod.has_failed_peer,
             left_seconds,
             warning: warning.map(|event| event.message.clone()).unwrap_or_default(),
         })
@@ -124,7 +129,8 @@ impl PodFinding for PodStarting {
         };
         let seconds = all.iter().map(|one| one.seconds).max().unwrap_or_default();
         let warning = reported("", &such_as(all, |one| &one.warning));
-        format!("the pod is starting: {step} ({}){warning}", age::seconds(seconds))
+        let failure = if first.after_failure { "; another pod of its template has failed" } else { "" };
+        format!("the pod is starting: {step} ({}){warning}{failure}", age::seconds(seconds))
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
@@ -138,7 +144,11 @@ impl PodFinding for PodStarting {
     }
 
     fn group(&self) -> Option<String> {
-        Some(format!("{:?} {}", self.waits_for, self.of))
+        Some(format!("{:?} {} {}", self.waits_for, self.of, self.after_failure))
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        self.after_failure.then_some(Severity::Warning)
     }
 
     fn keeps_from_answering(&self) -> bool {
@@ -146,11 +156,11 @@ impl PodFinding for PodStarting {
     }
 
     fn passes(&self) -> bool {
-        true
+        !self.after_failure
     }
 }
 
-/// What a pod waits for that is starting.
+/// The step that a pod waits for.
 struct Step<'a> {
     waits_for: WaitsFor,
     container: Option<&'a ContainerState>,

@@ -1,4 +1,4 @@
-//! What to do about an image that cannot be pulled, by the words of the registry and the kubelet.
+//! Advice about an image that cannot be pulled, by the words of the registry and the kubelet.
 
 /// Reasons of waiting containers.
 const REASONS: [&str; 7] = [
