@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::{Failed, forbidden, is_forbidden, noted};
 use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind};
 
-/// The most pods without an address whose warnings are read.
+/// The most pods whose warnings are read.
 const WARNED: usize = 3;
 
 /// The most objects to read one by one; for more, the reader lists all.
@@ -476,13 +476,16 @@ impl Reader {
         }
     }
 
-    /// Reads the warnings about pods that are on a node and have no address: nothing else tells
-    /// why. A few of them stand for all.
+    /// Reads the warnings about pods that are on a node and not ready: they have the words of
+    /// probes, and nothing else tells why a pod gets no address. A few of them stand for all.
     async fn warnings(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
+        let waits = |pod: &&Arc<Pod>| {
+            pod.node_name.is_some() && !pod.is_ready() && !pod.is_terminal() && !pod.is_terminating()
+        };
         let of: Text = namespace.into();
-        let pods = reading.objects.pods_of(&of).filter(waits).take(WARNED);
-        let names: Vec<Text> = pods.map(|pod| pod.key.name.clone()).collect();
+        let mut pods: Vec<_> = reading.objects.pods_of(&of).filter(waits).collect();
+        pods.sort_by_key(|pod| pod.has_pod_ip);
+        let names: Vec<Text> = pods.iter().take(WARNED).map(|pod| pod.key.name.clone()).collect();
         for name in names {
             let about = format!("involvedObject.kind=Pod,involvedObject.name={name},type=Warning");
             let params = ListParams::default().fields(&about);

@@ -72,9 +72,7 @@ pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;
 pub use findings::pod::{Place, PodExplanation, Publication};
-pub use findings::pod_reason::{
-    DeadPort, Disruption, FailedContainer, NamedPort, SilentNode, UndeclaredPort, UnreadyContainer,
-};
+pub use findings::pod_reason::{DeadPort, Disruption, NamedPort};
 pub use findings::rank::{Rank, TrafficLost};
 pub use findings::*;
 pub use models::cluster::{SomeNodes, StaleLease, Unserved, Waiting};

@@ -91,13 +91,15 @@ async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() 
 
 /// A pod that gets no address says nothing about the cause: the warnings about it do.
 #[tokio::test(flavor = "multi_thread")]
-async fn warnings_are_read_about_a_few_pods_without_an_address() {
+async fn warnings_are_read_about_a_few_pods_that_are_not_ready() {
     let pod = |at: usize| {
         json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("web-{at}"), "namespace": "default", "labels": {"app": "web"}},
             "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "i"}]}, "status": {"phase": "Pending"}})
     };
     let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
             "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}),
         json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "FailedMount",

@@ -8,8 +8,10 @@ use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::findings::counts::{self, Counts};
 use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::findings::{Code, Fault, NotWritten, PodReason};
+use crate::findings::pod::{
+    Judged, Place, PodExplanation, PortNames, Publication, failed_templates, ports_of, template,
+};
+use crate::findings::{Code, Fault};
 use crate::models::cluster::ClusterFacts;
 use crate::models::leader::Leads;
 use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
@@ -19,7 +21,7 @@ use crate::models::selection::{
 };
 use crate::models::traffic::Served;
 use crate::models::{hint, planned, traffic};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
@@ -95,14 +97,9 @@ pub(crate) fn explain_with(
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
-            let of_service = OfService { service, in_endpoints, ports, places, leads, now };
-            let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, &of_service, one)?;
-                let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
-                let reason = if is_due { Some(PodReason::NotWritten(NotWritten {})) } else { pod.reason };
-                Some(PodExplanation { reason, ..pod })
-            };
-            plan.verdicts.iter().filter_map(pod).collect()
+            let failed = failed_templates(objects, &pods, now);
+            let of_service = OfService { service, in_endpoints, ports, places, failed, known, leads, now };
+            plan.verdicts.iter().filter_map(|one| explain_one(objects, &of_service, one)).collect()
         }
         None => Vec::new(),
     };
@@ -298,14 +295,20 @@ struct OfService<'a> {
     /// The named ports of the pods.
     ports: PortNames<'a>,
     places: BTreeMap<Text, Vec<(Text, Place)>>,
+    /// The templates of pods that have failed.
+    failed: BTreeSet<Text>,
+    known: Known,
     leads: Option<&'a Leads>,
     now: Timestamp,
 }
 
 fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
-    let OfService { service, in_endpoints, ports, places, leads, now } = shared;
+    let OfService { service, in_endpoints, ports, places, failed, known, leads, now } = shared;
     let pod = objects.pod(&one.pod)?;
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
+    let of_pod = places.get(&pod.key.name).into_iter().flatten();
+    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
+    let places: Vec<Place> = same.map(|(_, place)| place.clone()).collect();
     let judged = Judged {
         service,
         pod,
@@ -316,11 +319,10 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,
         leads: *leads,
+        is_due: known.slices && !places.iter().any(|place| place.holds_as_ready(&pod.pod_ips)),
+        has_failed_peer: template(pod).is_some_and(|template| failed.contains(template)),
         now: *now,
     };
-    let (publication, reason) = judged.judge();
-    let of_pod = places.get(&pod.key.name).into_iter().flatten();
-    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
@@ -329,9 +331,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         addresses: pod.pod_ips.to_vec(),
         node: pod.node_name.clone(),
         ports: ports_of(pod),
-        publication,
-        reason,
-        places: same.map(|(_, place)| place.clone()).collect(),
+        publication: judged.publication(),
+        reason: judged.reason(),
+        places,
     })
 }
 

@@ -34,6 +34,9 @@ pub struct RecentEvent {
     pub count: u32,
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+    /// The container of a pod that it is about, or empty.
+    #[serde(skip)]
+    pub container: Text,
 }
 
 impl RecentEvent {
@@ -139,6 +142,8 @@ struct RawInvolved {
     namespace: Text,
     #[serde(deserialize_with = "or_default")]
     name: Text,
+    #[serde(rename = "fieldPath", deserialize_with = "or_default")]
+    field_path: Text,
 }
 
 /// Reads a v1 Event: kind and key of the object that it is about, and the event.
@@ -155,12 +160,18 @@ pub(crate) fn event(value: &serde_json::Value) -> Result<(Text, ObjectKey, Recen
         message: raw.message,
         count: raw.count.max(1),
         last: raw.last_timestamp.or(raw.event_time),
+        container: container(&about.field_path).into(),
     };
     let mut key = ObjectKey { namespace: about.namespace, name: about.name };
     if key.namespace.is_empty() {
         key.namespace = named_namespace(&event.message, &key.name).unwrap_or_default();
     }
     Ok((about.kind, key, event))
+}
+
+/// Returns the container of a path such as `spec.containers{web}`.
+fn container(field_path: &str) -> &str {
+    field_path.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')).unwrap_or_default()
 }
 
 /// Returns the namespace that a message names. kube-controller-manager reports that it could not

@@ -72,7 +72,7 @@ pub struct Objects {
     pub(crate) pod_details: HashMap<ObjectKey, Arc<PodDetails>>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
-    /// Warnings about pods.
+    /// Warnings about pods, and that an image is being pulled.
     pub(crate) pod_events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// The Leases of the programs that run the controllers.
     pub(crate) leases: Vec<Lease>,
@@ -108,6 +108,19 @@ impl Clone for Repeated {
     fn clone(&self) -> Self {
         Self::default()
     }
+}
+
+/// Returns true if a container of a pod was started more than once: its restarts matter although
+/// the pod is ready.
+fn has_restarted(pod: &Value) -> bool {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    lists.into_iter().flatten().flatten().any(|one| one["restartCount"].as_i64().unwrap_or_default() > 0)
+}
+
+/// Returns true if an event about a pod tells what keeps it from starting, or that an image is
+/// being pulled.
+fn matters(event: &RecentEvent) -> bool {
+    *event.event_type == *"Warning" || *event.reason == *"Pulling"
 }
 
 impl Objects {
@@ -160,8 +173,9 @@ impl Objects {
                 let created =
                     object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
                 self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                let details =
-                    PodDetails::are_needed(&pod).then(|| PodDetails::read(&object, &mut self.repeated.0));
+                let are_needed =
+                    PodDetails::are_needed(&pod) || pod.is_terminating() || has_restarted(&object);
+                let details = are_needed.then(|| PodDetails::read(&object, &mut self.repeated.0));
                 let key = pod.key.clone();
                 self.add_pod(Arc::new(pod));
                 self.pod_details.extend(details.map(|details| (key, Arc::new(details))));
@@ -189,7 +203,7 @@ impl Objects {
                     details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
                 if matches!(&*about, "Service" | "Endpoints") {
                     self.events.entry(key).or_default().push(event);
-                } else if *about == *"Pod" && *event.event_type == *"Warning" {
+                } else if *about == *"Pod" && matters(&event) {
                     self.pod_events.entry(key).or_default().push(event);
                 }
             }

@@ -127,3 +127,22 @@ pub(super) fn look_at_running_controller(which: &str, service: &ObjectKey) -> Re
     );
     Remedy::ask(ClusterAdministrator, sentence).shown_by([events(service)])
 }
+
+/// Says who removes finalizers, as the end of a sentence.
+pub(super) fn held(finalizers: &[Text]) -> String {
+    let (finalizer, it) = if finalizers.len() == 1 { ("finalizer", "it") } else { ("finalizers", "them") };
+    // Kubernetes' own ones; those of others have a domain.
+    let is_collectors = |finalizer: &Text| matches!(&**finalizer, "foregroundDeletion" | "orphan");
+    let program = if finalizers.iter().all(is_collectors) {
+        "the garbage collector of kube-controller-manager, which"
+    } else {
+        "the program that"
+    };
+    format!("look at {program} handles the {finalizer} {}, and has to remove {it}", finalizers.join(" and "))
+}
+
+/// Begins a sentence with a capital letter.
+pub(super) fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

@@ -12,7 +12,6 @@ use crate::facts::age;
 use crate::facts::details::LastWrite;
 use crate::findings::code::Severity;
 use crate::findings::pod::{Place, PodExplanation};
-use crate::findings::pod_reason::Together;
 use crate::findings::{Code, PodReason};
 use crate::models::hint::HintReason;
 
@@ -32,6 +31,7 @@ impl Status {
             Self::NoEndpoints => "NO ENDPOINTS",
             Self::Unknown => "UNKNOWN",
             Self::Degraded => "DEGRADED",
+            Self::Starting => "STARTING",
             Self::Down => "DOWN",
         }
     }
@@ -41,7 +41,7 @@ impl Status {
             Self::Ok => Emphasis::Good,
             Self::NoEndpoints => Emphasis::Strong,
             Self::Degraded | Self::Unknown => Emphasis::Warning,
-            Self::Down => Emphasis::Bad,
+            Self::Starting | Self::Down => Emphasis::Bad,
         }
     }
 }
@@ -168,8 +168,8 @@ impl Explanation {
             by_reason.entry((pod.code(), group)).or_default().push(pod);
         }
         let groups = by_reason.into_iter().map(|((code, _), pods)| {
-            let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
-            let message = together.to_string();
+            let reasons: Vec<&PodReason> = pods.iter().filter_map(|pod| pod.reason.as_ref()).collect();
+            let message = PodReason::message(&reasons);
             let listed = &mut self.to_do.iter().take(ITEMS);
             let advice = listed.position(|it| it.code == code && it.message.contains(&message));
             let severity = pods.iter().map(|pod| pod.severity()).max().unwrap_or(Severity::Info);
@@ -401,7 +401,7 @@ fn cells(pod: &PodExplanation, layout: Layout, now: Timestamp) -> Vec<super::Spa
         ([first, ..], false) => first.to_string(),
         (all, true) => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
     };
-    let since = pod.reason.as_ref().and_then(|reason| reason.since());
+    let since = pod.reason.as_ref().and_then(|reason| reason.finding().since());
     let since = since.map(|time| age::seconds(age::since(time, now))).unwrap_or_default();
     let slices: Vec<&str> = pod.places.iter().map(|place| &*place.slice).collect();
     let place = pod.places.first();

@@ -66,7 +66,7 @@ fn words() -> Vec<(&'static str, Value)> {
         ("Code", json!(Code::ALL)),
         ("CodeName", json!(names)),
         ("Severity", values!(Severity: Info Warning Error)),
-        ("Status", values!(Status: Ok NoEndpoints Unknown Degraded Down)),
+        ("Status", values!(Status: Ok NoEndpoints Unknown Starting Degraded Down)),
         ("TrafficLost", values!(TrafficLost: None Some All)),
         ("Publication", values!(Publication: Ready NotReady LeftOut)),
         ("Person", values!(Person: ServiceOwner PodOwner EndpointsWriter ClusterAdministrator)),
