@@ -66,15 +66,13 @@ fn cluster(name: &str, pod: &Value, others: usize) -> Cluster {
 /// Explains a Service after the controllers have written.
 fn explained(name: &str, mut cluster: Cluster, now: Timestamp) -> (Explanation, u8) {
     let (key, options) = (ObjectKey::new("default", name), Options::default());
-    for _ in 0..2 {
-        let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-        let planned = Planned::new(&objects, &key, &objects.topology(0.0), now, &options);
-        for plan in planned.slices.into_iter().flat_map(|plan| plan.sub_plans) {
-            cluster = cluster.apply(&plan.writes);
-        }
-        if let Some(plan) = planned.endpoints {
-            cluster = cluster.apply(&plan.writes);
-        }
+    let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+    let planned = Planned::new(&objects, &key, &objects.topology(0.0), now, &options);
+    for plan in planned.slices.into_iter().flat_map(|plan| plan.sub_plans) {
+        cluster = cluster.apply(&plan.writes);
+    }
+    if let Some(plan) = planned.endpoints {
+        cluster = cluster.apply(&plan.writes);
     }
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let said = explain(&objects, &key, &objects.topology(0.0), now, None, &options).unwrap();
@@ -121,10 +119,8 @@ fn table(name: &str) -> String {
             break;
         };
         // The text also changes as time goes on.
-        let seconds = (0..10)
-            .chain((10..60).step_by(5))
-            .chain((60..AFTERWARDS).step_by(30))
-            .map(|second| moment.after + second * 1000);
+        let seconds = [0, 1, 2].into_iter().chain((5..60).step_by(5)).chain((60..AFTERWARDS).step_by(60));
+        let seconds = seconds.map(|second| moment.after + second * 1000);
         for after in seconds.take_while(|after| *after < until) {
             let now = Timestamp::from_millisecond(start.as_millisecond() + after).unwrap();
             let told = told(name, pod, now);

@@ -4,8 +4,7 @@ use kube_endpoint_core_model::service::TargetPort;
 use kube_endpoint_core_model::{Text, Timestamp};
 use serde::Serialize;
 
-use crate::facts::age;
-use crate::facts::details::{ContainerKind, ContainerState, Ended, Probe, RunState, write_optional_time};
+use crate::facts::details::{ContainerKind, ContainerState, Ended, Probe, write_optional_time};
 use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::pod::{Cause, Judged, called, restarted, was_stopped};
@@ -47,12 +46,6 @@ pub struct UnreadyContainer {
     pub kind: ContainerKind,
     /// The probe that has not succeeded, or `None` if the container has no such probe.
     pub probe: Option<Probe>,
-    /// The initial delay of that probe, if it is not over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_delay_seconds: Option<i32>,
-    /// The seconds until the kubelet runs that probe for the first time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_probe_in_seconds: Option<i64>,
     /// The name of the port that the probe asks, if no container of the pod has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undeclared_port: Option<Text>,
@@ -98,7 +91,6 @@ impl PodFinding for ContainerNotReady {
             }
             let says: Vec<&UnreadyContainer> = same.clone().collect();
             container.probe_says = such_as(&says, |one| &one.probe_says).into();
-            container.first_probe_in_seconds = same.filter_map(|one| one.first_probe_in_seconds).max();
         }
         unready(&containers)
     }
@@ -109,15 +101,14 @@ impl PodFinding for ContainerNotReady {
             let before = container.has_run_before.then(|| pods.previous_logs(&container.name));
             std::iter::once(pods.logs(&container.name)).chain(before)
         });
-        let failing = || containers.iter().filter(|one| one.first_probe_in_seconds.is_none());
-        let with = |probe: Option<Probe>| failing().find(|one| one.probe == probe);
-        let remedy = if let Some(one) = with(Some(Probe::Startup)) {
+        let with = |probe: Probe| containers.iter().find(|one| one.probe == Some(probe));
+        let remedy = if let Some(one) = with(Probe::Startup) {
             let container = called(one.kind, &one.name);
             Remedy::ask(
                 PodOwner,
                 format!("Look at why {container} does not come up, or give its startup probe more time"),
             )
-        } else if let Some(one) = with(Some(Probe::Readiness)) {
+        } else if let Some(one) = with(Probe::Readiness) {
             let container = called(one.kind, &one.name);
             let sentence = match (&one.undeclared_port, &one.last) {
                 (Some(name), _) => format!(
@@ -131,10 +122,6 @@ impl PodFinding for ContainerNotReady {
                 _ => format!("Look at the readiness probe of {container}"),
             };
             Remedy::ask(PodOwner, sentence)
-        } else if failing().next().is_none() && !containers.is_empty() {
-            let sentence =
-                "Wait, or lower initialDelaySeconds: a startupProbe waits no longer than it has to";
-            return Remedy::ask(PodOwner, sentence).shown_by([pods.describe()]);
         } else {
             Remedy::ask(
                 ClusterAdministrator,
@@ -150,8 +137,7 @@ impl PodFinding for ContainerNotReady {
 
     fn group(&self) -> Option<String> {
         let one = |container: &UnreadyContainer| {
-            let waits = container.first_probe_in_seconds.is_some();
-            (container.name.clone(), container.probe, waits, container.undeclared_port.clone())
+            (container.name.clone(), container.probe, container.undeclared_port.clone())
         };
         Some(format!("{:?}", self.containers.iter().map(one).collect::<Vec<_>>()))
     }
@@ -167,8 +153,6 @@ impl UnreadyContainer {
             name: container.name.clone(),
             kind: container.kind,
             probe: container.failing_probe(),
-            initial_delay_seconds: first_probe(pod, container).map(|(delay, _)| delay),
-            first_probe_in_seconds: first_probe(pod, container).map(|(_, seconds)| seconds),
             undeclared_port: undeclared_port(pod, container),
             probe_says: match container.failing_probe() {
                 Some(Probe::Startup) => pod.probe_says("Startup probe", &container.name),
@@ -181,15 +165,6 @@ impl UnreadyContainer {
             has_run_before: container.has_run_before(),
         }
     }
-}
-
-/// Returns the initial delay of the failing probe of a container, and the seconds until the
-/// kubelet runs the probe for the first time. Returns `None` if it has run.
-fn first_probe(pod: &Judged<'_>, container: &ContainerState) -> Option<(i32, i64)> {
-    let RunState::Running { since: Some(since) } = container.state else { return None };
-    let delay = container.probe(container.failing_probe()?)?.initial_delay_seconds;
-    let left = i64::from(delay) - age::since(since, pod.now);
-    (left > 0).then_some((delay, left))
 }
 
 /// Returns the name of the port that the failing probe of a container asks, if no container of the
@@ -218,14 +193,11 @@ fn unready(containers: &[UnreadyContainer]) -> String {
     if containers.is_empty() {
         return "not all containers are ready".to_owned();
     }
-    let groups = PROBES.iter().flat_map(|probe| [(*probe, true), (*probe, false)]);
-    let sentences = groups.filter_map(|(probe, waits)| {
-        let is_of =
-            |one: &&UnreadyContainer| one.probe == probe && one.first_probe_in_seconds.is_some() == waits;
-        let of: Vec<&UnreadyContainer> = containers.iter().filter(is_of).collect();
+    let sentences = PROBES.iter().filter_map(|probe| {
+        let of: Vec<&UnreadyContainer> = containers.iter().filter(|one| one.probe == *probe).collect();
         let first = of.first()?;
-        let mut sentence = unready_for(probe, waits, &of);
-        let says = of.iter().map(|one| &*one.probe_says).find(|says| !says.is_empty() && !waits);
+        let mut sentence = unready_for(*probe, &of);
+        let says = of.iter().map(|one| &*one.probe_says).find(|says| !says.is_empty());
         sentence += &reported("", says.unwrap_or_default());
         if let Some(name) = &first.undeclared_port
             && of.len() == 1
@@ -240,9 +212,8 @@ fn unready(containers: &[UnreadyContainer]) -> String {
     sentences.collect::<Vec<_>>().join("; ")
 }
 
-/// Tells why containers with the same failing probe are not ready. `waits` is true if it has not
-/// run yet.
-fn unready_for(probe: Option<Probe>, waits: bool, of: &[&UnreadyContainer]) -> String {
+/// Tells why containers with the same failing probe are not ready.
+fn unready_for(probe: Option<Probe>, of: &[&UnreadyContainer]) -> String {
     let names: Vec<&str> = of.iter().map(|one| &*one.name).collect();
     let (who, run, are, their, have, fail, them) = match of {
         [one] => (called(one.kind, &one.name), "runs", "is", "its", "has", "fails", "it"),
@@ -250,15 +221,6 @@ fn unready_for(probe: Option<Probe>, waits: bool, of: &[&UnreadyContainer]) -> S
     };
     let probes = if of.len() == 1 { "probe" } else { "probes" };
     match probe {
-        Some(probe) if waits => {
-            let kind = if probe == Probe::Startup { "startup" } else { "readiness" };
-            let delay = of.iter().filter_map(|one| one.initial_delay_seconds).max().unwrap_or_default();
-            let left = of.iter().filter_map(|one| one.first_probe_in_seconds).max().unwrap_or_default();
-            let left = age::seconds(left);
-            format!(
-                "{who} {run}, and the kubelet has not asked {their} {kind} {probes} yet: initialDelaySeconds is {delay}, and at most {left} are left"
-            )
-        }
         Some(Probe::Startup) if of.iter().all(|one| one.restarts > 0) => {
             format!(
                 "{who} {have} not come up: {their} startup {probes} {fail}, so the kubelet restarts {them}"
