@@ -18,7 +18,8 @@ use crate::models::selection::{
     Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
 };
 use crate::models::traffic::Served;
-use crate::models::{hint, planned, traffic};
+use crate::models::unwritten::Changes;
+use crate::models::{hint, traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ pub(crate) fn explain_with(
     let pods = selection.pods(objects, &key.namespace);
     let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
     let leads = planned.leads.as_ref();
-    let newest = planned::newest_change(objects, service, &pods, leads);
+    let changes = Changes { objects, service, pods: &pods, leads };
+    let newest = changes.newest();
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
@@ -150,7 +152,7 @@ pub(crate) fn explain_with(
         across,
         counts,
         now,
-        newest,
+        changes,
         options,
         cluster,
     });

@@ -29,6 +29,7 @@ use crate::models::near::NearMatches;
 use crate::models::planned::Planned;
 use crate::models::selection::{SelectedBy, Selection};
 use crate::models::traffic::Served;
+use crate::models::unwritten::Changes;
 
 pub use behind::Behind;
 pub(crate) use ready_pods::ReadyPod;
@@ -49,8 +50,8 @@ pub(crate) struct FaultInputs<'a> {
     pub(crate) across: &'a Across<'a>,
     pub(crate) counts: Counts,
     pub(crate) now: Timestamp,
-    /// Time of the newest change that should be published.
-    pub(crate) newest: Option<Timestamp>,
+    /// What should be published, with its times.
+    pub(crate) changes: Changes<'a>,
     pub(crate) options: &'a Options,
     pub(crate) cluster: &'a ClusterFacts,
 }

@@ -13,3 +13,4 @@ pub(crate) mod refused;
 pub(crate) mod rehearsal;
 pub(crate) mod selection;
 pub(crate) mod traffic;
+pub(crate) mod unwritten;

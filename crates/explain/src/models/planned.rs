@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
-use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes, slice_labels,
-};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Timestamp, Writes, slice_labels};
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_mirroring as mirroring;
 use kube_endpoint_slice_plan as slices;
@@ -141,22 +139,6 @@ pub(crate) fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
-}
-
-/// Returns the time of the newest change that the outputs should show: of the Service, of the
-/// readiness, creation or deletion of one of its pods, or of the leader.
-pub(crate) fn newest_change(
-    objects: &Objects,
-    service: &Service,
-    pods: &[Arc<Pod>],
-    leads: Option<&Leads>,
-) -> Option<Timestamp> {
-    let of_pod = |pod: &Arc<Pod>| {
-        let ready = pod.ready.and_then(|ready| ready.last_transition);
-        ready.max(objects.pods_created.get(&pod.key).copied())
-    };
-    let of_pods = pods.iter().map(of_pod).max().flatten();
-    of_pods.max(service.creation_timestamp).max(leads.and_then(|leads| leads.since))
 }
 
 #[cfg(test)]
