@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::facts::options::Known;
 use crate::findings::pod::{PodExplanation, Publication};
+use crate::models::dead::DeadEndpoint;
 use crate::models::traffic::{Served, is_ready};
 
 /// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
@@ -68,6 +69,7 @@ pub(crate) fn count_others(
     pods: &[PodExplanation],
     slices: &[Arc<EndpointSlice>],
     manager: &str,
+    dead: &[DeadEndpoint],
 ) -> usize {
     let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
     if foreign().next().is_none() {
@@ -79,6 +81,7 @@ pub(crate) fn count_others(
         let addresses_sent = served.endpoints_of(slice);
         for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
             let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            let sent = sent.filter(|_| !is_dead(dead, slice, endpoint));
             others
                 .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
         }
@@ -86,8 +89,21 @@ pub(crate) fn count_others(
     others.len()
 }
 
-/// Counts the endpoints of slices.
-pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) -> bool {
+    dead.iter().any(|dead| {
+        dead.slice == slice.metadata.name
+            && endpoint.addresses.first() == Some(&dead.address)
+            && !dead.may_come_back()
+    })
+}
+
+/// Counts the endpoints of slices, without those that answer nobody among the receiving ones.
+pub(crate) fn count_endpoints(
+    served: &Served,
+    slices: &[Arc<EndpointSlice>],
+    known: Known,
+    dead: &[DeadEndpoint],
+) -> Counts {
     if !known.slices {
         return Counts::default();
     }
@@ -98,7 +114,7 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
             let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
             selected += 1;
             ready += usize::from(is_ready);
-            receiving += usize::from(is_ready && is_sent);
+            receiving += usize::from(is_ready && is_sent && !is_dead(dead, slice, endpoint));
             ending += usize::from(!is_ready && is_sent);
         }
     }

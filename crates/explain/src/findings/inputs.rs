@@ -24,6 +24,7 @@ use crate::findings::counts::Counts;
 use crate::findings::pod::PodExplanation;
 use crate::models::cluster::ClusterFacts;
 use crate::models::consumers::kube_proxy::TrafficPolicies;
+use crate::models::dead::DeadEndpoint;
 use crate::models::hand_over::made_by_controller;
 use crate::models::near::NearMatches;
 use crate::models::planned::Planned;
@@ -46,6 +47,8 @@ pub(crate) struct FaultInputs<'a> {
     pub(crate) served: &'a Served<'a>,
     pub(crate) policies: TrafficPolicies,
     pub(crate) explained: &'a [PodExplanation],
+    /// The endpoints that answer nobody, in slices that the controller of the Service does not keep.
+    pub(crate) dead: &'a [DeadEndpoint],
     pub(crate) nearly_matching: &'a NearMatches,
     pub(crate) across: &'a Across<'a>,
     pub(crate) counts: Counts,

@@ -3,6 +3,7 @@
 
 pub(crate) mod cluster;
 pub mod consumers;
+pub(crate) mod dead;
 pub(crate) mod hand_over;
 pub(crate) mod hint;
 pub(crate) mod leader;
