@@ -255,7 +255,7 @@ pub(crate) fn advice(
             pods: 0,
             examples: Vec::new(),
             traffic_lost: fault.traffic_lost(counts.is_down()),
-            selected: counts.selected,
+            selected: counts.selected + counts.deleted,
         })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
@@ -296,7 +296,7 @@ pub(crate) fn advice(
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
             traffic_lost: reason.traffic_lost(breaks),
-            selected: counts.selected,
+            selected: counts.selected + counts.deleted,
         });
     }
     all.sort_by_key(|advice| (advice.rank(), advice.code));
@@ -354,7 +354,7 @@ pub(crate) fn verdict(
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
 /// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
-    let all = counts.selected;
+    let (all, deleted) = (counts.selected, counts.deleted);
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
@@ -374,16 +374,25 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
                 "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"
             )
         }
-        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
-        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
-        (Some(0), 1) => format!("1 of {all} {what} receives traffic until it is deleted{besides}"),
-        (Some(0), ending) => {
-            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        (Some(_), 0) if all + deleted == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(0), 1) if all == 0 => {
+            format!("1 of {deleted} {what} receives traffic until it is deleted{besides}")
         }
+        (Some(0), ending) if all == 0 && ending > 0 => {
+            format!("{ending} of {deleted} {what} receive traffic until they are deleted{besides}")
+        }
+        (Some(_), 0) if all == 0 => format!("0 of {deleted} {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
         (Some(receiving), ending) => {
             let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
             format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
         }
     };
-    (all > 0 || counts.others > 0).then_some(numbers)
+    let numbers = match deleted - counts.ending {
+        0 => numbers,
+        _ if all == 0 => numbers,
+        1 => format!("{numbers}; 1 more is being deleted"),
+        more => format!("{numbers}; {more} more are being deleted"),
+    };
+    (all + deleted > 0 || counts.others > 0).then_some(numbers)
 }

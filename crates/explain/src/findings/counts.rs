@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::facts::options::Known;
 use crate::findings::pod::{PodExplanation, Publication};
 use crate::models::dead::DeadEndpoint;
-use crate::models::traffic::{Served, is_ready};
+use crate::models::traffic::{self, Served, is_ready};
 
-/// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known. Those that
+/// are being deleted count in `deleted` and `ending` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -27,8 +28,10 @@ pub struct Counts {
     pub left_out: usize,
     /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
     pub receiving: Option<usize>,
-    /// The number that are being deleted and receive traffic until then, because their clients have
-    /// no ready endpoint.
+    /// The number that are being deleted.
+    pub deleted: usize,
+    /// How many of those receive traffic until then, because their clients have no ready endpoint, or
+    /// the slices do not show the deletion yet.
     pub ending: usize,
     /// The number of ready endpoints that receive traffic, that the controller did not write, and
     /// that belong to no pod of the Service.
@@ -45,19 +48,22 @@ impl Counts {
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
 /// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
-    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
+    let (deleted, staying): (Vec<&PodExplanation>, Vec<_>) = pods.iter().partition(|pod| pod.is_deleted);
+    let of = |publication| staying.iter().filter(|pod| pod.publication == publication).count();
     let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
-    let ready = pods.iter().filter(answers).count();
-    let may_receive =
-        ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
-    let receiving = pods.iter().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let ready = staying.iter().copied().filter(answers).count();
+    let ends_and_serves = |pod: &&PodExplanation| pod.is_ending_and_serving() || answers(pod);
+    let may_receive = ready > 0 || (!service.is_headless() && deleted.iter().any(ends_and_serves));
+    let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {
-        selected: pods.len(),
+        selected: staying.len(),
         ready,
         not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
-        ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        deleted: deleted.len(),
+        ending: deleted.iter().filter(is_ending).count(),
         others: 0,
     }
 }
@@ -107,12 +113,14 @@ pub(crate) fn count_endpoints(
     if !known.slices {
         return Counts::default();
     }
-    let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
+    let (mut selected, mut ready, mut receiving, mut deleted, mut ending) = (0, 0, 0, 0, 0);
     for slice in slices {
         let addresses_sent = served.endpoints_of(slice);
         for endpoint in &slice.endpoints {
             let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
-            selected += 1;
+            let is_deleted = traffic::is_deleted(endpoint.conditions);
+            selected += usize::from(!is_deleted);
+            deleted += usize::from(is_deleted);
             ready += usize::from(is_ready);
             receiving += usize::from(is_ready && is_sent && !is_dead(dead, slice, endpoint));
             ending += usize::from(!is_ready && is_sent);
@@ -124,6 +132,7 @@ pub(crate) fn count_endpoints(
         not_ready: selected - ready,
         left_out: 0,
         receiving: Some(receiving),
+        deleted,
         ending,
         others: 0,
     }

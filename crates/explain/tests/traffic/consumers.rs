@@ -260,7 +260,7 @@ fn each_family_falls_back_by_itself() {
         settled(three_nodes().select("Service", "web").dual_stack().select("Pod", "web-1").terminating());
     let only_ipv4 = cluster.select("Pod", "web-2").addresses(&["10.1.0.2"]);
     let headline = headline(&settled(only_ipv4), "");
-    assert!(headline.contains("1 of 2 pods receive traffic, and 1 more until it is deleted"), "{headline}");
+    assert!(headline.contains("1 of 1 pods receive traffic, and 1 more until it is deleted"), "{headline}");
 }
 
 /// CoreDNS lists pods whatever ports they have.
