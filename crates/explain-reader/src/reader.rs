@@ -313,7 +313,7 @@ impl Reader {
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
-        self.pods_of_slices(&mut reading, &service).await?;
+        self.pods_of_slices(&mut reading, &service, all_nodes).await?;
         self.warnings(&mut reading, namespace).await?;
         self.policies(&mut reading, Some(namespace)).await?;
         self.services_at_endpoints(&mut reading, key).await?;
@@ -367,6 +367,14 @@ impl Reader {
             }
         }
         self.nodes(&mut reading, nodes, all_nodes).await?;
+        let may_be_named =
+            |key: &ObjectKey| reading.objects.service(key).is_some_and(|service| service.selector.is_none());
+        if selecting.is_empty() || reading.objects.services().any(may_be_named) {
+            let kind = Resource::SLICES;
+            let slices = self.add(&mut reading.objects, kind, Some(namespace), ListParams::default()).await;
+            let note = forbidden(slices, kind, Some(namespace))?;
+            note.iter().for_each(|note| reading.not_read(kind, note));
+        }
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
@@ -405,7 +413,7 @@ impl Reader {
     /// Reads the nodes of a Service's pods, or all nodes. If the server forbids that, this assumes
     /// that they are ready. Their zones are not known then, so the explanation cannot compare
     /// slices.
-    async fn nodes(
+    pub(crate) async fn nodes(
         &self,
         reading: &mut Reading,
         names: BTreeSet<String>,

@@ -13,6 +13,7 @@ use crate::findings::pod::{
 };
 use crate::findings::{Code, Fault};
 use crate::models::cluster::ClusterFacts;
+use crate::models::dead::{DeadEndpoint, Living};
 use crate::models::leader::Leads;
 use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::models::planned::Planned;
@@ -20,15 +21,16 @@ use crate::models::selection::{
     Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
 };
 use crate::models::traffic::Served;
-use crate::models::{hint, planned, traffic};
+use crate::models::unwritten::Changes;
+use crate::models::{hint, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
-    Timestamp, Verdict,
+    Endpoint, EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
+    Timestamp, Verdict, address,
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
@@ -86,7 +88,8 @@ pub(crate) fn explain_with(
     let pods = selection.pods(objects, &key.namespace);
     let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
     let leads = planned.leads.as_ref();
-    let newest = planned::newest_change(objects, service, &pods, leads);
+    let changes = Changes { objects, service, pods: &pods, leads };
+    let newest = changes.newest();
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
@@ -125,13 +128,23 @@ pub(crate) fn explain_with(
         _ => NearMatches::default(),
     };
     let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
+    let manager = &selection.plan_options(options).manager;
+    let living = Living { objects, service, served: &served, options, now };
+    let of_others = objects.slices_of(key).iter();
+    let of_others =
+        of_others.filter(|slice| matches!(selection, Selection::None) || !slice.is_managed_by(manager));
+    // The reasons of the Service's own pods tell why these are not ready.
+    let is_told = |dead: &DeadEndpoint| {
+        dead.may_come_back() && pods.iter().any(|pod| dead.pod.as_ref() == Some(&pod.key.name))
+    };
+    let dead = of_others.flat_map(|slice| living.dead(slice)).filter(|dead| !is_told(dead));
+    let dead: Vec<DeadEndpoint> = dead.collect();
     let counts = match planned.slices {
         Some(_) => {
-            let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
-            let others = counts::count_others(&served, &explained, slices, manager);
+            let others = counts::count_others(&served, &explained, objects.slices_of(key), manager, &dead);
             Counts { others, ..counts::count_pods(service, &explained, known) }
         }
-        None => counts::count_endpoints(&served, objects.slices_of(key), known),
+        None => counts::count_endpoints(&served, objects.slices_of(key), known, &dead),
     };
     let mut faults = findings::find(&FaultInputs {
         objects,
@@ -143,11 +156,12 @@ pub(crate) fn explain_with(
         served: &served,
         policies,
         explained: &explained,
+        dead: &dead,
         nearly_matching: &nearly_matching,
         across,
         counts,
         now,
-        newest,
+        changes,
         options,
         cluster,
     });
@@ -324,6 +338,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         now: *now,
     };
     Some(PodExplanation {
+        is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
         service: service.key.clone(),
@@ -378,9 +393,54 @@ pub struct PodServices {
     /// Services whose EndpointSelector does not select it because of one requirement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_selecting: Vec<NotSelecting>,
+    /// Slices of Services that do not select it, and name it or have its address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_by: Vec<NamedBy>,
     /// Sentences about the kinds that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
+}
+
+/// A slice that names a pod which its Service does not select.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NamedBy {
+    pub service: Text,
+    pub slice: Text,
+    /// True if some client of the Service is sent to the pod.
+    pub receives: bool,
+}
+
+impl NamedBy {
+    /// Returns the slices of a Service that name a pod.
+    fn all_of<'a>(
+        objects: &'a Objects,
+        service: &'a Service,
+        pod: &'a Pod,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let nodes = (!objects.nodes.is_empty()).then(|| objects.client_nodes());
+        let slices = objects.slices_of(&service.key);
+        let served = Served::by(service, service.policies, slices, nodes);
+        slices.iter().filter_map(move |slice| {
+            let is_of = |endpoint: &&Endpoint| match &endpoint.target_ref {
+                Some(target) => {
+                    *target.kind == *"Pod"
+                        && target.name == pod.key.name
+                        && (target.uid.is_empty() || target.uid == pod.uid)
+                }
+                None => {
+                    let mut addresses = endpoint.addresses.iter().filter_map(|it| address::parse_sloppy(it));
+                    !pod.host_network && addresses.any(|address| pod.has_ip(address))
+                }
+            };
+            let mut naming = slice.endpoints.iter().filter(is_of).peekable();
+            naming.peek()?;
+            let addresses_sent = served.endpoints_of(slice);
+            let receives = naming.any(|endpoint| addresses_sent(endpoint) > 0);
+            Some(Self { service: service.key.name.clone(), slice: slice.metadata.name.clone(), receives })
+        })
+    }
 }
 
 /// The explanation of a pod for one Service.
@@ -434,7 +494,7 @@ pub fn explain_pod(
     let pod = objects.pod(key)?;
     let alone = options.clone().with_known(Known { pods: true, ..options.known });
     let mut services = Vec::new();
-    let (mut nearly, mut not_selecting) = (Vec::new(), Vec::new());
+    let (mut nearly, mut not_selecting, mut named_by) = (Vec::new(), Vec::new(), Vec::new());
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
     let across = Across::new(objects, &alone);
     let cluster = ClusterFacts::of(objects, options, now);
@@ -449,6 +509,7 @@ pub fn explain_pod(
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;
         }
+        named_by.extend(NamedBy::all_of(objects, service, pod));
         let of = service.key.name.clone();
         match selection {
             Selection::Own(selector) => nearly.extend(
@@ -467,7 +528,7 @@ pub fn explain_pod(
             _ => {}
         }
     }
-    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, not_read: Vec::new() })
+    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, named_by, not_read: Vec::new() })
 }
 
 /// Returns the explanation of a pod for a Service.
@@ -505,8 +566,15 @@ impl PodServices {
         if self.is_unknown() { 2 } else { 0 }
     }
 
-    /// Returns true if each Service that selects the pod sends it traffic.
+    /// Returns true if each Service that selects the pod sends it traffic, or none selects it and
+    /// one does.
     pub fn is_published(&self) -> bool {
-        !self.services.is_empty() && self.services.iter().all(|says| says.receives == Some(true))
+        let is_sent = !self.services.is_empty() || self.is_sent_by_others();
+        is_sent && self.services.iter().all(|says| says.receives == Some(true))
+    }
+
+    /// Returns true if a Service that does not select the pod sends it traffic.
+    pub(crate) fn is_sent_by_others(&self) -> bool {
+        self.named_by.iter().any(|named| named.receives)
     }
 }

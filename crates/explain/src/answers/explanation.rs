@@ -269,7 +269,9 @@ pub(crate) fn advice(
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
-        .map(|fault| Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected))
+        .map(|fault| {
+            Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected + counts.deleted)
+        })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
@@ -316,7 +318,7 @@ pub(crate) fn advice(
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
             passes: breaks && reason.passes(),
             traffic_lost: if breaks { TrafficLost::All } else { reason.traffic_lost() },
-            selected: counts.selected,
+            selected: counts.selected + counts.deleted,
         });
     }
     all.sort_by_key(|advice| (advice.rank(), advice.code));
@@ -384,7 +386,7 @@ pub(crate) fn verdict(
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
 /// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
-    let all = counts.selected;
+    let (all, deleted) = (counts.selected, counts.deleted);
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
@@ -404,16 +406,25 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
                 "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"
             )
         }
-        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
-        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
-        (Some(0), 1) => format!("1 of {all} {what} receives traffic until it is deleted{besides}"),
-        (Some(0), ending) => {
-            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        (Some(_), 0) if all + deleted == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(0), 1) if all == 0 => {
+            format!("1 of {deleted} {what} receives traffic until it is deleted{besides}")
         }
+        (Some(0), ending) if all == 0 && ending > 0 => {
+            format!("{ending} of {deleted} {what} receive traffic until they are deleted{besides}")
+        }
+        (Some(_), 0) if all == 0 => format!("0 of {deleted} {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
         (Some(receiving), ending) => {
             let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
             format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
         }
     };
-    (all > 0 || counts.others > 0).then_some(numbers)
+    let numbers = match deleted - counts.ending {
+        0 => numbers,
+        _ if all == 0 => numbers,
+        1 => format!("{numbers}; 1 more is being deleted"),
+        more => format!("{numbers}; {more} more are being deleted"),
+    };
+    (all + deleted > 0 || counts.others > 0).then_some(numbers)
 }

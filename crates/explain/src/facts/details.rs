@@ -115,6 +115,17 @@ pub(crate) fn last_write_of(metadata: &serde_json::Value) -> Option<LastWrite> {
     writes.max_by(|one, two| one.time.cmp(&two.time))
 }
 
+/// Returns the time at which somebody created an object, or deleted it: the API server adds the
+/// grace period to that.
+pub(crate) fn last_change(metadata: &serde_json::Value) -> Option<Timestamp> {
+    let time = |field: &str| metadata[field].as_str()?.parse::<Timestamp>().ok();
+    let grace = metadata["deletionGracePeriodSeconds"].as_i64();
+    let deleted = time("deletionTimestamp").zip(grace);
+    let deleted =
+        deleted.and_then(|(until, grace)| Timestamp::from_second(until.as_second().checked_sub(grace)?).ok());
+    deleted.max(time("creationTimestamp"))
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawEvent {

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, Service, Text, address};
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::facts::options::Known;
 use crate::findings::pod::{PodExplanation, Publication};
-use crate::models::traffic::{Served, is_ready};
+use crate::models::dead::DeadEndpoint;
+use crate::models::traffic::{self, Served, is_ready};
 
-/// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known. Those that
+/// are being deleted count in `deleted` and `ending` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -26,8 +28,10 @@ pub struct Counts {
     pub left_out: usize,
     /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
     pub receiving: Option<usize>,
-    /// The number that are being deleted and receive traffic until then, because their clients have
-    /// no ready endpoint.
+    /// The number that are being deleted.
+    pub deleted: usize,
+    /// How many of those receive traffic until then, because their clients have no ready endpoint, or
+    /// the slices do not show the deletion yet.
     pub ending: usize,
     /// The number of ready endpoints that receive traffic, that the controller did not write, and
     /// that belong to no pod of the Service.
@@ -44,19 +48,24 @@ impl Counts {
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
 /// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
-    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
+    let (deleted, staying): (Vec<&PodExplanation>, Vec<_>) = pods.iter().partition(|pod| pod.is_deleted);
+    let of = |publication| staying.iter().filter(|pod| pod.publication == publication).count();
     let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
-    let ready = pods.iter().filter(answers).count();
-    let may_receive =
-        ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
-    let receiving = pods.iter().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let ready = staying.iter().copied().filter(answers).count();
+    // DNS answers with no endpoint that is not ready.
+    let may_end =
+        |pod: &&PodExplanation| answers(pod) || !service.is_headless() && pod.is_ending_and_serving();
+    let may_receive = ready > 0 || deleted.iter().any(may_end);
+    let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {
-        selected: pods.len(),
+        selected: staying.len(),
         ready,
         not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
-        ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        deleted: deleted.len(),
+        ending: deleted.iter().filter(is_ending).count(),
         others: 0,
     }
 }
@@ -68,6 +77,7 @@ pub(crate) fn count_others(
     pods: &[PodExplanation],
     slices: &[Arc<EndpointSlice>],
     manager: &str,
+    dead: &[DeadEndpoint],
 ) -> usize {
     let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
     if foreign().next().is_none() {
@@ -79,6 +89,7 @@ pub(crate) fn count_others(
         let addresses_sent = served.endpoints_of(slice);
         for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
             let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            let sent = sent.filter(|_| !is_dead(dead, slice, endpoint));
             others
                 .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
         }
@@ -86,19 +97,34 @@ pub(crate) fn count_others(
     others.len()
 }
 
-/// Counts the endpoints of slices.
-pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) -> bool {
+    dead.iter().any(|dead| {
+        dead.slice == slice.metadata.name
+            && endpoint.addresses.first() == Some(&dead.address)
+            && !dead.may_come_back()
+    })
+}
+
+/// Counts the endpoints of slices, without those that answer nobody among the receiving ones.
+pub(crate) fn count_endpoints(
+    served: &Served,
+    slices: &[Arc<EndpointSlice>],
+    known: Known,
+    dead: &[DeadEndpoint],
+) -> Counts {
     if !known.slices {
         return Counts::default();
     }
-    let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
+    let (mut selected, mut ready, mut receiving, mut deleted, mut ending) = (0, 0, 0, 0, 0);
     for slice in slices {
         let addresses_sent = served.endpoints_of(slice);
         for endpoint in &slice.endpoints {
             let (is_ready, is_sent) = (is_ready(endpoint.conditions), addresses_sent(endpoint) > 0);
-            selected += 1;
+            let is_deleted = traffic::is_deleted(endpoint.conditions);
+            selected += usize::from(!is_deleted);
+            deleted += usize::from(is_deleted);
             ready += usize::from(is_ready);
-            receiving += usize::from(is_ready && is_sent);
+            receiving += usize::from(is_ready && is_sent && !is_dead(dead, slice, endpoint));
             ending += usize::from(!is_ready && is_sent);
         }
     }
@@ -108,6 +134,7 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
         not_ready: selected - ready,
         left_out: 0,
         receiving: Some(receiving),
+        deleted,
         ending,
         others: 0,
     }

@@ -53,6 +53,8 @@ pub struct PodExplanation {
     pub reason: Option<PodReason>,
     /// The slices that hold it now.
     pub places: Vec<Place>,
+    /// True if somebody has deleted it, and it has not gone yet.
+    pub(crate) is_deleted: bool,
     /// True if none of its containers runs, so that nothing answers at its address.
     pub(crate) runs_nothing: bool,
     /// True if it is known that no other pod of the Service takes its place.

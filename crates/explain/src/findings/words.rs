@@ -106,7 +106,7 @@ pub(super) fn addresses(address_type: AddressType) -> &'static str {
 /// Returns what to do about writes that are not late, or that the API server refuses.
 pub(super) fn wait_or_permit(behind: &Behind, service: &ObjectKey) -> Option<Remedy> {
     match &behind.refused {
-        _ if !behind.is_late => Some(Remedy::new("Wait a few seconds")),
+        _ if behind.may_be_under_way() => Some(Remedy::new("Wait a few seconds")),
         refused => refused.as_ref().map(|refused| refused.refusal.remedy(service)),
     }
 }

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::Timestamp;
 
 use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
-use crate::answers::explain::PodServices;
+use crate::answers::explain::{NamedBy, PodServices};
 use crate::answers::explanation::{Explanation, Status};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
@@ -287,6 +287,7 @@ impl PodServices {
         let mut document = Document::default();
         let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
+            (0, _) if self.is_sent_by_others() => ("OK", Emphasis::Good),
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
             _ if self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
             (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
@@ -333,6 +334,14 @@ impl PodServices {
             table.row(cells(&says.pod, layout, now));
             table.add_to(&mut document);
         }
+        if !self.named_by.is_empty() {
+            document.heading("Services that do not select it, and whose slices name it");
+        }
+        for NamedBy { service, slice, receives } in &self.named_by {
+            let sends = if *receives { "sends it traffic" } else { "sends it no traffic" };
+            let message = format!("{service}: slice {slice} {sends}.");
+            document.sentence(vec![plain("  ")], &message, Emphasis::None, layout.columns);
+        }
         if !self.nearly.is_empty() {
             document.heading("Services that do not select it because of one label");
         }
@@ -357,7 +366,12 @@ impl PodServices {
         let send = |some: usize| if some == 1 { "sends" } else { "send" };
         let selecting = format!("{all} Services that select the pod");
         match (all, unknown, receiving) {
-            (0, ..) => "No Service selects the pod.".to_owned(),
+            (0, ..) => match self.named_by.iter().find(|named| named.receives) {
+                Some(NamedBy { service, slice, .. }) => format!(
+                    "No selector selects the pod, and Service {service} sends it traffic, because slice {slice} names it."
+                ),
+                None => "No Service selects the pod.".to_owned(),
+            },
             (1, 0, 0) => "The Service that selects the pod sends it no traffic.".to_owned(),
             (1, 0, _) => "The Service that selects the pod sends it traffic.".to_owned(),
             (1, ..) => "Whether the Service that selects the pod sends it traffic is not known.".to_owned(),

@@ -6,7 +6,7 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::leftovers::{Cleanup, CleanupItem, Outcome, OutputKind};
 use kube_endpoint_explain::retire::Report;
-use kube_endpoint_explain::{API_VERSION, LintOptions, Objects, Options, diff, explain, explain_pod, lint};
+use kube_endpoint_explain::{API_VERSION, LintOptions, Objects, Options, diff, explain, explain_backends, explain_pod, lint};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -37,6 +37,10 @@ fn of_objects(about: &str, objects: &Objects, now: Timestamp, options: &Options)
     for pod in namespaces.into_iter().flat_map(|namespace| objects.pods_of(namespace)) {
         let says = explain_pod(objects, &pod.key, &topology, now, options).unwrap();
         all.push(document("PodExplanation", &says.with_not_read(note())));
+    }
+    for of in objects.referrers() {
+        let says = explain_backends(objects, of, now, options).unwrap();
+        all.push(document("BackendsExplanation", &says.with_not_read(note())));
     }
     let wanted = LintOptions { include_info: true, ..LintOptions::default() };
     let report = lint(objects, now, options, &wanted).with_root_cause(now);

@@ -20,9 +20,10 @@ use serde_json::{Map, Value, json};
 use crate::json_schema::{Schema, path, published};
 
 /// The kinds of documents, and the commands that print them.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("ServiceExplanation", "explain"),
     ("PodExplanation", "explain pod"),
+    ("BackendsExplanation", "explain ingress and the like"),
     ("LintReport", "lint"),
     ("Diff", "diff"),
     ("DoctorReport", "doctor"),
