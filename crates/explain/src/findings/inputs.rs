@@ -53,7 +53,7 @@ pub(crate) struct FaultInputs<'a> {
     pub(crate) across: &'a Across<'a>,
     pub(crate) counts: Counts,
     pub(crate) now: Timestamp,
-    /// What should be published, with its times.
+    /// The changes that should be published, with their times.
     pub(crate) changes: Changes<'a>,
     pub(crate) options: &'a Options,
     pub(crate) cluster: &'a ClusterFacts,

@@ -24,7 +24,7 @@ pub(crate) struct Unwritten {
 /// A pod, and what an output says about it.
 type Shown<'a> = (&'a ObjectReference, (Vec<&'a Text>, [Option<bool>; 3], Option<&'a Text>));
 
-/// What pods are, for the outputs of a Service.
+/// The pods of a Service, whose changes its outputs should show.
 #[derive(Clone, Copy)]
 pub(crate) struct Changes<'a> {
     pub(crate) objects: &'a Objects,
