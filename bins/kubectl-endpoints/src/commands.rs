@@ -1,18 +1,17 @@
 //! The commands. Each returns the exit code.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube::Client;
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, Text};
 use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::references::{Referrer, is_namespaced};
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
-use kube_endpoint_explain::{
-    Code, Diff, FailOn, LintOptions, LintReport, Options, diff, explain_pod, lint, render,
-};
+use kube_endpoint_explain::{Code, Diff, FailOn, LintOptions, Options, diff, explain_pod, lint, render};
 
 use kube_endpoint_explain_reader::{
     BETWEEN_READINGS, Explained, Reader, Reading, Resource, may_tell_more, newest_resource,
@@ -189,22 +188,27 @@ async fn run_lint(
     fail_on: FailOn,
 ) -> anyhow::Result<u8> {
     let reader = &place.reader;
-    let read = async |tells_more: bool| -> anyhow::Result<(LintReport, Timestamp)> {
+    // `before` are the pods that were gone at the reading before, and true to tell more.
+    let read = async |before: Option<(BTreeSet<Text>, bool)>| -> anyhow::Result<_> {
         let Reading { mut objects, notes, known, .. } = reader.all(namespace).await?;
-        if tells_more {
-            reader.failures(&mut objects, namespace).await;
+        if let Some((gone, tells_more)) = before {
+            objects.note_gone_before(gone);
+            if tells_more {
+                reader.failures(&mut objects, namespace).await;
+            }
         }
         let (options, now) = (place.options(options).with_known(known), place.now());
-        Ok((lint(&objects, now, &options, lint_options).with_not_read(notes), now))
+        let report = lint(&objects, now, &options, lint_options).with_not_read(notes);
+        Ok((report, now, objects.gone_pods()))
     };
-    let (mut report, mut now) = read(false).await?;
+    let (mut report, mut now, gone) = read(None).await?;
     // Without nodes, a write that is under way looks like one whose cause is not known.
     let may_pass = |code: Code| code.may_be_under_way() || code == Code::NotKnown;
     if report.problems.iter().any(|problem| may_pass(problem.code)) && place.may_change() {
         tokio::time::sleep(BETWEEN_READINGS).await;
         let before = report.problems;
         let tells_more = before.iter().any(|problem| may_tell_more(problem.code));
-        (report, now) = read(tells_more).await?;
+        (report, now, _) = read(Some((gone, tells_more))).await?;
         report = report.lasting(&before, may_pass);
     }
     let report = report.with_root_cause(now);

@@ -20,9 +20,9 @@ use crate::output::print_note;
 /// The files of a command that may read them in place of a cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FileFlags {
-    /// Read this file or folder and no cluster: manifests, the output of `kubectl get -o yaml|json`,
-    /// a folder of `kubectl cluster-info dump`, a must-gather; `-` is standard input; may be
-    /// repeated
+    /// Read this file or folder and no cluster: manifests, the output of `kubectl get -o
+    /// yaml|json`, a folder of `kubectl cluster-info dump`, a must-gather; `-` is standard input;
+    /// may be repeated
     #[arg(long, short, value_name = "FILE")]
     filename: Vec<PathBuf>,
     /// The time up to which ages count, such as 2026-01-31T12:00:00Z [default: the newest time in
@@ -106,8 +106,8 @@ impl Place {
         scope.namespace(&self.namespace).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the namespace of an object: that of the command, or of files the only one that may be
-    /// meant.
+    /// Returns the namespace of an object: that of the command, or of files the only one that may
+    /// be meant.
     pub(crate) fn namespace_of(&self, kind: Resource, name: &str) -> String {
         match &self.files {
             Some(files) if self.namespace.is_empty() => {

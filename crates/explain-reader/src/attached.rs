@@ -157,23 +157,4 @@ impl Reader {
         }
         reading.metadata = Some(found);
     }
-
-    /// Reads the pods that slices of an attached Service name and that its EndpointSelector does
-    /// not select: a hand-over looks at them.
-    pub(crate) async fn pods_of_slices(
-        &self,
-        reading: &mut Reading,
-        service: &Service,
-    ) -> Result<(), ReadError> {
-        let names = reading.objects.missing_pods(service);
-        if names.is_empty() || !reading.known.pods {
-            return Ok(());
-        }
-        let namespace = &*service.key.namespace;
-        let names = names.iter().map(|name| &**name).collect();
-        let read = self.add_named(&mut reading.objects, Resource::PODS, namespace, names).await;
-        let note = forbidden(read, Resource::PODS, Some(namespace))?;
-        note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
-        Ok(())
-    }
 }

@@ -54,8 +54,8 @@ impl From<Error> for Failed {
     }
 }
 
-/// The reason of a 403 answer about a kind that files, which a client reads in place of a cluster, do
-/// not have. Nobody lacks a permission then.
+/// The reason of a 403 answer about a kind that the files of a client do not have, if it reads
+/// files in place of a cluster. Nobody lacks a permission then.
 pub const NOT_IN_FILES: &str = "NotInFiles";
 
 /// Returns true if a client read files, and they do not have what it asked for.

@@ -1,8 +1,9 @@
 //! Reads a Service and explains it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use kube_endpoint_explain::{Code, Explanation, Objects, Options, explain};
 
 use crate::{ReadError, Reader, Reading, may_tell_more};
@@ -38,7 +39,8 @@ impl Reader {
         let mut explained = self.explain_once(key, options, now, &mut notes).await?;
         if self.reads_again && explained.explanation.codes().into_iter().any(Code::may_be_under_way) {
             tokio::time::sleep(BETWEEN_READINGS).await;
-            explained = self.explain_once(key, options, now, &mut notes).await?;
+            let gone = explained.objects.gone_pods();
+            explained = self.explained(key, options, now, &mut notes, Some(gone)).await?;
         }
         notes.sort();
         notes.dedup();
@@ -58,8 +60,21 @@ impl Reader {
         now: &(dyn Fn() -> Timestamp + Sync),
         notes: &mut Vec<String>,
     ) -> Result<Explained, ReadError> {
+        self.explained(key, options, now, notes, None).await
+    }
+
+    /// `gone` are the pods that were gone at the reading before, if there was one.
+    async fn explained(
+        &self,
+        key: &ObjectKey,
+        options: &Options,
+        now: &(dyn Fn() -> Timestamp + Sync),
+        notes: &mut Vec<String>,
+        gone: Option<BTreeSet<Text>>,
+    ) -> Result<Explained, ReadError> {
         let Reading { mut objects, metadata, notes: new, known } = self.service(key).await?;
         notes.extend(new);
+        gone.into_iter().for_each(|gone| objects.note_gone_before(gone));
         let options = options.clone().with_known(known);
         let topology = objects.topology(options.slices.topology_node_tolerance);
         let at = now();

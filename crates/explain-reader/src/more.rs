@@ -14,6 +14,13 @@ use crate::error::{Failed, forbidden};
 use crate::reader::{at_once, json_of};
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
+/// The most pods that slices name to read one by one; for more, the reader lists all of the
+/// namespace.
+const PODS_OF_SLICES: usize = 10;
+
+/// The most addresses of endpoints to look for pods at.
+const ADDRESSES: usize = 3;
+
 /// The most Services that one explanation reads because pods have their names as subdomain.
 const SUBDOMAINS: usize = 10;
 
@@ -122,6 +129,59 @@ impl Reader {
             workloads.try_for_each(|workload| reading.objects.add(workload))?;
         }
         Ok(())
+    }
+
+    /// Reads the pods that slices of a Service name and that are not read, those at the addresses
+    /// of its endpoints, and the nodes of its endpoints: what somebody wrote is compared with them,
+    /// and a hand-over looks at them.
+    pub(crate) async fn pods_of_slices(
+        &self,
+        reading: &mut Reading,
+        service: &Service,
+        all_nodes: bool,
+    ) -> Result<(), ReadError> {
+        let namespace = &*service.key.namespace;
+        if reading.known.pods {
+            let names = reading.objects.missing_pods(service);
+            let read = match names.len() {
+                0..=PODS_OF_SLICES => {
+                    let names = names.iter().map(|name| &**name).collect();
+                    self.add_named(&mut reading.objects, Resource::PODS, namespace, names).await
+                }
+                _ => {
+                    let all = ListParams::default();
+                    self.add(&mut reading.objects, Resource::PODS, Some(namespace), all).await
+                }
+            };
+            match forbidden(read, Resource::PODS, Some(namespace))? {
+                Some(note) if service.selects_pods() || service.endpoint_selector().is_some() => {
+                    reading.not_read(Resource::PODS, &note);
+                }
+                Some(note) => {
+                    reading.known.pods = false;
+                    reading
+                        .notes
+                        .push(format!("{note} Endpoints are not compared with the pods that they name."));
+                }
+                None => {}
+            }
+        }
+        if reading.known.pods {
+            let addresses = reading.objects.addresses_of_no_pod(&service.key);
+            for address in addresses.into_iter().take(ADDRESSES) {
+                let params = ListParams::default().fields(&format!("status.podIP={address}")).limit(PAGE);
+                let read = self.add(&mut reading.objects, Resource::PODS, Some(namespace), params).await;
+                // Without them, the explanation says less.
+                if forbidden(read, Resource::PODS, Some(namespace))?.is_some() {
+                    break;
+                }
+            }
+        }
+        let nodes = reading.objects.missing_nodes(&service.key);
+        if all_nodes || !reading.known.nodes || nodes.is_empty() {
+            return Ok(());
+        }
+        self.nodes(reading, nodes.iter().map(|name| name.to_string()).collect(), false).await
     }
 
     /// Reads the slices that name no Service, if a Service without a selector has no slice: one of

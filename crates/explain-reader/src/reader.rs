@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::{Failed, forbidden, is_forbidden, noted};
 use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind};
 
-/// The most pods without an address whose warnings are read.
+/// The most pods whose warnings are read.
 const WARNED: usize = 3;
 
 /// The most objects to read one by one; for more, the reader lists all.
@@ -314,7 +314,7 @@ impl Reader {
         let all_nodes = needs_all_nodes(&service);
         self.nodes(&mut reading, nodes, all_nodes).await?;
         self.outputs(&mut reading, key).await?;
-        self.pods_of_slices(&mut reading, &service).await?;
+        self.pods_of_slices(&mut reading, &service, all_nodes).await?;
         self.warnings(&mut reading, namespace).await?;
         self.policies(&mut reading, Some(namespace)).await?;
         self.services_at_endpoints(&mut reading, key).await?;
@@ -368,6 +368,14 @@ impl Reader {
             }
         }
         self.nodes(&mut reading, nodes, all_nodes).await?;
+        let may_be_named =
+            |key: &ObjectKey| reading.objects.service(key).is_some_and(|service| service.selector.is_none());
+        if selecting.is_empty() || reading.objects.services().any(may_be_named) {
+            let kind = Resource::SLICES;
+            let slices = self.add(&mut reading.objects, kind, Some(namespace), ListParams::default()).await;
+            let note = forbidden(slices, kind, Some(namespace))?;
+            note.iter().for_each(|note| reading.not_read(kind, note));
+        }
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
@@ -406,7 +414,7 @@ impl Reader {
     /// Reads the nodes of a Service's pods, or all nodes. If the server forbids that, this assumes
     /// that they are ready. Their zones are not known then, so the explanation cannot compare
     /// slices.
-    async fn nodes(
+    pub(crate) async fn nodes(
         &self,
         reading: &mut Reading,
         names: BTreeSet<String>,
@@ -477,13 +485,16 @@ impl Reader {
         }
     }
 
-    /// Reads the warnings about pods that are on a node and have no address: nothing else tells
-    /// why. A few of them stand for all.
+    /// Reads the warnings about pods that are on a node and not ready: they have the words of
+    /// probes, and nothing else tells why a pod gets no address. A few of them stand for all.
     async fn warnings(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        let waits = |pod: &&Arc<Pod>| pod.node_name.is_some() && !pod.has_pod_ip && !pod.is_terminal();
+        let waits = |pod: &&Arc<Pod>| {
+            pod.node_name.is_some() && !pod.is_ready() && !pod.is_terminal() && !pod.is_terminating()
+        };
         let of: Text = namespace.into();
-        let pods = reading.objects.pods_of(&of).filter(waits).take(WARNED);
-        let names: Vec<Text> = pods.map(|pod| pod.key.name.clone()).collect();
+        let mut pods: Vec<_> = reading.objects.pods_of(&of).filter(waits).collect();
+        pods.sort_by_key(|pod| pod.has_pod_ip);
+        let names: Vec<Text> = pods.iter().take(WARNED).map(|pod| pod.key.name.clone()).collect();
         for name in names {
             let about = format!("involvedObject.kind=Pod,involvedObject.name={name},type=Warning");
             let params = ListParams::default().fields(&about);

@@ -56,7 +56,9 @@ pub mod text;
 
 pub use answers::backends::{Advised, Backend, BackendsExplanation, explain_backends};
 pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
-pub use answers::explain::{NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod};
+pub use answers::explain::{
+    NamedBy, NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod,
+};
 pub use answers::explanation::{Explanation, ServiceVerdict, Status};
 pub use answers::lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use answers::render::{Rendered, render};
@@ -72,12 +74,11 @@ pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;
 pub use findings::pod::{Place, PodExplanation, Publication};
-pub use findings::pod_reason::{
-    DeadPort, Disruption, FailedContainer, NamedPort, SilentNode, UndeclaredPort, UnreadyContainer,
-};
+pub use findings::pod_reason::{DeadPort, Disruption, NamedPort};
 pub use findings::rank::{Rank, TrafficLost};
 pub use findings::*;
 pub use models::cluster::{SomeNodes, StaleLease, Unserved, Waiting};
+pub use models::dead::{DeadEndpoint, WhyDead};
 pub use models::hand_over::HandOver;
 pub use models::hint::HintReason;
 pub use models::leader::{Leads, LeadsBy, NoLeader, NotChosen};

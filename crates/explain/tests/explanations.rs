@@ -8,7 +8,7 @@ use kube_endpoint_explain::{
     Code, Explanation, Objects, Options, Planned, Problem, Severity, Status, explain, explain_pod,
 };
 use kube_endpoint_testing::Cluster;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn key() -> ObjectKey {
     ObjectKey::new("default", "web")
@@ -67,20 +67,50 @@ fn hints_are_explained() {
     insta::assert_snapshot!(texts.map(|(what, text)| format!("{what}\n{text}\n")).join("\n"));
 }
 
-/// A missing write of a slice is no fault while the controller may be about to make it.
+/// Returns the severity of late slices, and the status.
+fn behind(explanation: &Explanation) -> (Severity, Status) {
+    let behind = explanation.faults.iter().find(|fault| fault.code() == Code::SlicesBehind).unwrap();
+    (behind.severity(), explanation.verdict.status)
+}
+
+/// A missing write of a slice is no fault while the controller may be about to make it, unless
+/// clients fail until then.
 #[test]
-fn a_change_is_late_after_half_a_minute() {
-    let cluster = Cluster::new().node("a").service("web").pods("web", 1);
-    let check = |now: &str, want: Severity| {
-        let explanation = explained_at(&cluster, now);
-        let behind = explanation.faults.iter().find(|fault| fault.code() == Code::SlicesBehind).unwrap();
-        assert_eq!(behind.severity(), want, "{now}");
-        assert_eq!(explanation.verdict.status, Status::Down);
+fn a_change_is_slow_after_ten_seconds_and_late_after_half_a_minute() {
+    // The pods became ready at 00:00:05.
+    let none = Cluster::new().node("a").service("web").pods("web", 1);
+    let one_of_two = settled(none.clone()).pods("web", 2);
+    let check = |cluster: &Cluster, now: &str, want: (Severity, Status)| {
+        assert_eq!(behind(&explained_at(cluster, now)), want, "{now}");
     };
-    // The pod became ready at 00:00:05.
-    check("2026-01-01T00:00:20Z", Severity::Info);
-    check("2026-01-01T00:00:35Z", Severity::Info);
-    check("2026-01-01T00:00:36Z", Severity::Error);
+    check(&none, "2026-01-01T00:00:06Z", (Severity::Error, Status::Down));
+    check(&one_of_two, "2026-01-01T00:00:15Z", (Severity::Info, Status::Ok));
+    check(&one_of_two, "2026-01-01T00:00:16Z", (Severity::Warning, Status::Degraded));
+    check(&one_of_two, "2026-01-01T00:00:36Z", (Severity::Error, Status::Degraded));
+}
+
+/// Nothing tells when a pod went. A write is under way unless it was gone some seconds ago.
+#[test]
+fn a_pod_that_was_gone_at_the_reading_before_is_late() {
+    let two = settled(Cluster::new().node("a").service("web").pods("web", 2));
+    let one: Vec<Value> =
+        two.objects().iter().filter(|it| it["metadata"]["name"] != "web-2").cloned().collect();
+    let web = ObjectKey::new("default", "web");
+    let check = |gone: Option<&[&str]>, want: (Severity, Status)| {
+        let mut objects = Objects::read(one.clone()).unwrap();
+        let is_gone: Vec<String> = objects.gone_pods().iter().map(ToString::to_string).collect();
+        assert_eq!(is_gone, ["uid-pod-web-2"]);
+        if let Some(gone) = gone {
+            objects.note_gone_before(gone.iter().map(|uid| (*uid).into()).collect());
+        }
+        let now = "2026-01-01T00:00:06Z".parse().unwrap();
+        let topology = objects.topology(0.0);
+        let said = explain(&objects, &web, &topology, now, None, &Options::default()).unwrap();
+        assert_eq!(behind(&said), want, "{gone:?}");
+    };
+    check(None, (Severity::Error, Status::Degraded));
+    check(Some(&["uid-pod-web-2"]), (Severity::Error, Status::Degraded));
+    check(Some(&["uid-pod-web-9"]), (Severity::Info, Status::Ok));
 }
 
 /// Each instance of a controller reports its own event.

@@ -38,13 +38,13 @@ impl State {
         self.fault.options().with_known(self.fault.known())
     }
 
-    fn explained(&self) -> Option<Explanation> {
+    pub(crate) fn explained(&self) -> Option<Explanation> {
         let objects = self.readable();
         let key = ObjectKey::new("default", "web");
         explain(&objects, &key, &objects.topology(0.0), now(), None, &self.reading())
     }
 
-    fn linted(&self) -> LintReport {
+    pub(crate) fn linted(&self) -> LintReport {
         let all = LintOptions { include_info: true, ..LintOptions::default() };
         lint(&self.readable(), now(), &self.reading(), &all).with_root_cause(now())
     }

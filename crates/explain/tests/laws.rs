@@ -203,7 +203,7 @@ proptest! {
         }
         prop_assert!(part.status != Status::Degraded || full.status != Status::Ok, "{:?}\n{:?}", part, full);
         prop_assert!(part.status != Status::Ok || part.code == Code::Published);
-        prop_assert!(part.status == Status::Ok || part.code != Code::Published);
+        prop_assert!(part.status == Status::Ok || part.code != Code::Published, "{:?}\n{:?}", part, full);
     }
 
     /// The same holds for endpoints that somebody writes by hand; and a Service that is down has a

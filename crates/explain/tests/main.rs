@@ -12,6 +12,7 @@ mod explanations;
 mod fault_manifests;
 mod faults;
 mod json_schema;
+mod kubelet;
 mod laws;
 mod leader;
 mod leftovers;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
-use kube_endpoint_explain::figures::FILL_CLASSES;
+use kube_endpoint_explain::figures::{FILL_CLASSES, is_deleted};
 use kube_endpoint_explain::{Code, Severity};
 use serde::Serialize;
 
@@ -114,7 +114,7 @@ impl Totals {
         let ready =
             slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
         self.slices += 1;
-        self.endpoints += slice.endpoints.len();
+        self.endpoints += slice.endpoints.iter().filter(|endpoint| !is_deleted(endpoint)).count();
         self.ready += ready;
         if slice.is_managed_by(manager) {
             let class = (slice.endpoints.len() * FILL_CLASSES / capacity.max(1)).min(FILL_CLASSES - 1);

@@ -31,7 +31,7 @@ pub(super) struct Kind {
     pub(super) plural: String,
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// What the rules of API servers know about it.
+    /// The resource, if the rules of API servers know it.
     pub(super) resource: Option<&'static Resource>,
     pub(super) objects: BTreeMap<(Box<str>, Box<str>), Stored>,
     /// True if a file lists all of them.

@@ -22,7 +22,7 @@ use kind::Kind;
 /// The namespace of objects without one, if the command line gives no other.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds that no command reads, and of which a cluster may have many megabytes.
+/// Kinds that no command reads. A cluster may have many megabytes of them.
 const LEFT_OUT: [&str; 3] = ["ConfigMap", "CustomResourceDefinition", "Secret"];
 
 /// The annotation of objects that Helm creates for a moment, such as the pod of a test.
@@ -173,13 +173,13 @@ impl Files {
         self.kind(&version, &kind).add(&value, is_stored)
     }
 
-    /// Returns true if all objects of a kind are in the files, as far as anybody can tell.
+    /// Returns true if the files seem to have all objects of a kind.
     fn is_known(&self, kind: &Kind) -> bool {
         match &*kind.plural {
             // Controllers write these: a manifest of one says nothing about the others.
             "endpoints" | "endpointslices" => kind.is_complete || kind.has_stored,
             "nodes" => {
-                let is_there = |name: &String| kind.get(None, name).is_some();
+                let is_there = |name: &String| kind.get(Some(""), name).is_some();
                 kind.is_complete || kind.has_objects() && self.nodes_of_pods.iter().all(is_there)
             }
             _ => kind.is_complete || kind.has_objects(),

@@ -1,5 +1,5 @@
-//! Answers the requests of a client from files, as an API server does. What is not in the files is
-//! forbidden to read, for a reason of its own.
+//! Answers the requests of a client from files, as an API server does. It forbids to read kinds
+//! that are not in the files, for a reason of its own.
 
 use std::convert::Infallible;
 use std::future::ready;

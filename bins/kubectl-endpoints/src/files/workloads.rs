@@ -24,8 +24,8 @@ const NODE: &str = "not-known";
 const MOST: u64 = 1000;
 
 impl Files {
-    /// Adds the pods without a status, and those of workloads that have none in the files. A server that has stored a workload
-    /// has its pods, too: they are missing only if no file has pods.
+    /// Adds the pods without a status, and those of workloads that have none in the files. A server
+    /// that has stored a workload has its pods, too: they are missing only if no file has pods.
     pub(super) fn add_missing_pods(&mut self) -> anyhow::Result<()> {
         let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
         let has_pods = pods.is_some_and(|pods| self.is_known(pods));
@@ -56,7 +56,8 @@ impl Files {
         Ok(())
     }
 
-    /// Returns true if some pod has the labels of a workload's selector, as those that it made have.
+    /// Returns true if some pod has the labels of a workload's selector, as those that it made
+    /// have.
     fn has_pods_of(&self, namespace: &str, workload: &Value) -> bool {
         let labels = workload["spec"]["selector"]["matchLabels"].as_object();
         let labels = labels.into_iter().flatten();

@@ -70,12 +70,12 @@ pub(super) fn shown(text: &str) -> Cow<'_, str> {
     harmless(text, LONGEST_TEXT)
 }
 
-/// Formats milliseconds with at most six characters.
+/// Formats a delay with at most six characters. Trigger times are whole seconds, so less cannot be
+/// told apart.
 pub(super) fn delay(millis: Option<u64>) -> String {
     match millis {
         None => "-".to_owned(),
-        Some(millis @ 0..1_000) => format!("{millis}ms"),
-        Some(millis @ 1_000..10_000) => format!("{}.{}s", millis / 1_000, millis % 1_000 / 100),
+        Some(0..1_000) => "<1s".to_owned(),
         Some(millis) => age::seconds(i64::try_from(millis / 1_000).unwrap_or(i64::MAX)),
     }
 }
@@ -198,7 +198,7 @@ fn help() -> Vec<Line<'static>> {
         "W/MIN, W/15M  writes of the Service's slices that were seen since the start",
         "FULL          endpoints in percent of what its slices can hold",
         "DELAY         from the change of a pod (trigger-time annotation) until the",
-        "              write arrived here, by this machine's clock",
+        "              write arrived here, by this machine's clock, in whole seconds",
     ] {
         all.push(Line::raw(text));
     }
@@ -387,10 +387,10 @@ mod tests {
     fn delays_are_short() {
         for (millis, want) in [
             (None, "-"),
-            (Some(0), "0ms"),
-            (Some(999), "999ms"),
-            (Some(1_000), "1.0s"),
-            (Some(9_999), "9.9s"),
+            (Some(0), "<1s"),
+            (Some(999), "<1s"),
+            (Some(1_000), "1s"),
+            (Some(9_999), "9s"),
             (Some(10_000), "10s"),
             (Some(3_600_000), "1h"),
         ] {

@@ -99,7 +99,7 @@ fn the_workloads_of_a_chart_count_as_the_pods_that_they_would_make() {
     );
 }
 
-/// What the files lack is never a fault, and no fault is lost with what an answer does not need.
+/// A kind that the files lack is never a fault, and hides none that does not depend on it.
 #[test]
 fn what_is_not_in_the_files_is_not_known() {
     let list: Value = serde_saphyr::from_str(&read("list.yaml")).unwrap();

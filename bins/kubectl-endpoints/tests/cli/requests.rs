@@ -74,9 +74,10 @@ async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() 
     let zone = |name: &str| json!({"forZones": [{"name": name}]});
     let none = || [Value::Null, Value::Null];
     for (policy, hints, requests, verdict, receiving) in [
-        ("Cluster", none(), 0, "EP000", 2),
+        // The node that the endpoints name.
+        ("Cluster", none(), 1, "EP000", 2),
         ("Local", none(), 1, "EP048", 2),
-        ("Cluster", [zone("eu-1"), zone("of-no-node")], 1, "EP000", 1),
+        ("Cluster", [zone("eu-1"), zone("of-no-node")], 2, "EP000", 1),
     ] {
         let objects = [node("a"), node("b"), service(policy), slice(hints)];
         let shop = Shop::with(objects, Vec::new()).await;
@@ -89,15 +90,52 @@ async fn all_nodes_are_listed_for_a_policy_local_and_for_hints_to_other_zones() 
     }
 }
 
+/// The pods that an operator names, and one that has an address which it writes without a name.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_wrote_is_compared_with_the_pods() {
+    let pod = |name: &str, ip: &str, ready: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "i"}]},
+            "status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+                "conditions": [{"type": "Ready", "status": ready}]}})
+    };
+    let named = |name: &str, ip: &str| json!({"addresses": [ip], "targetRef": {"kind": "Pod", "namespace": "shop", "name": name}});
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "ipFamilies": ["IPv4"],
+                "ports": [{"port": 80, "protocol": "TCP"}]}}),
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
+            "endpoints": [named("moved", "10.9.0.1"), named("gone", "10.9.0.2"), {"addresses": ["10.9.0.3"]}]}),
+        pod("moved", "10.9.0.4", "True"),
+        pod("unready", "10.9.0.3", "False"),
+        pod("new", "10.9.0.2", "True"),
+    ];
+    let shop = Shop::with(objects, Vec::new()).await;
+    let text = stdout(&shop.run(&["explain", "web"]).await);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let want = "slice web-1 sends clients to 10.9.0.1 of pod moved, which has the address 10.9.0.4; to 10.9.0.2 of pod gone, which does not exist any more (it is the address of pod new now); to 10.9.0.3 of pod unready, which is not ready";
+    assert!(
+        text.contains(want) && text.starts_with("DEGRADED") && text.contains("1 of 3 addresses"),
+        "{text}"
+    );
+    shop.server.clear_request_log();
+    let text = stdout(&shop.run(&["explain", "pod/unready"]).await);
+    assert!(text.contains("web: slice web-1 sends it traffic."), "{text}");
+}
+
 /// A pod that gets no address says nothing about the cause: the warnings about it do.
 #[tokio::test(flavor = "multi_thread")]
-async fn warnings_are_read_about_a_few_pods_without_an_address() {
+async fn warnings_are_read_about_a_few_pods_that_are_not_ready() {
     let pod = |at: usize| {
         json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": format!("web-{at}"), "namespace": "default", "labels": {"app": "web"}},
             "spec": {"nodeName": "a", "containers": [{"name": "app", "image": "i"}]}, "status": {"phase": "Pending"}})
     };
     let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
             "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}),
         json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "FailedMount",

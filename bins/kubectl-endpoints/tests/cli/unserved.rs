@@ -57,6 +57,7 @@ async fn a_refused_write_is_told_with_its_reason() {
     let shop = Shop::with(objects, Vec::new()).await;
     for arguments in [&["lint", "-o", "wide"][..], &["explain", "web"]] {
         let text = stdout(&shop.run(arguments).await);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("the admission webhook labels.example.com refuses"), "{text}");
         assert!(text.contains("kubectl get validatingwebhookconfigurations,"), "{text}");
     }

@@ -76,12 +76,12 @@ impl Object {
     }
 }
 
-/// What a file contains.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
     pub objects: Vec<Object>,
-    /// The kinds of typed lists, such as a PodList, as [`Object::type_name`] writes them. A list may
-    /// be empty.
+    /// The kinds of typed lists, such as a PodList, as [`Object::type_name`] writes them. A list
+    /// may be empty.
     pub listed: BTreeSet<String>,
 }
 

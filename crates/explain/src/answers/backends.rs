@@ -19,7 +19,6 @@ use crate::models::near::nearest_names;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct BackendsExplanation {
-    #[serde(flatten)]
     pub of: Referrer,
     /// The worst status of the backends.
     pub status: Status,

@@ -8,9 +8,12 @@ use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::findings::counts::{self, Counts};
 use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::{Judged, Place, PodExplanation, PortNames, Publication, ports_of};
-use crate::findings::{Code, Fault, NotWritten, PodReason};
+use crate::findings::pod::{
+    Judged, Place, PodExplanation, PortNames, Publication, failed_templates, ports_of, template,
+};
+use crate::findings::{Code, Fault};
 use crate::models::cluster::ClusterFacts;
+use crate::models::dead::{DeadEndpoint, Living};
 use crate::models::leader::Leads;
 use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
 use crate::models::planned::Planned;
@@ -18,15 +21,16 @@ use crate::models::selection::{
     Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
 };
 use crate::models::traffic::Served;
-use crate::models::{hint, planned, traffic};
-use std::collections::BTreeMap;
+use crate::models::unwritten::Changes;
+use crate::models::{hint, traffic};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
-    Timestamp, Verdict,
+    Endpoint, EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
+    Timestamp, Verdict, address,
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
@@ -84,7 +88,8 @@ pub(crate) fn explain_with(
     let pods = selection.pods(objects, &key.namespace);
     let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
     let leads = planned.leads.as_ref();
-    let newest = planned::newest_change(objects, service, &pods, leads);
+    let changes = Changes { objects, service, pods: &pods, leads };
+    let newest = changes.newest();
     let policies = service.policies;
     let served =
         Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
@@ -95,14 +100,9 @@ pub(crate) fn explain_with(
             let in_endpoints: BTreeMap<&Text, &Verdict> =
                 in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
             let ports = port_names(service, &pods);
-            let of_service = OfService { service, in_endpoints, ports, places, leads, now };
-            let pod = |one: &PodVerdict| {
-                let pod = explain_one(objects, &of_service, one)?;
-                let is_due = known.slices && pod.reason.is_none() && !pod.is_held_as_ready();
-                let reason = if is_due { Some(PodReason::NotWritten(NotWritten {})) } else { pod.reason };
-                Some(PodExplanation { reason, ..pod })
-            };
-            plan.verdicts.iter().filter_map(pod).collect()
+            let failed = failed_templates(objects, &pods, now);
+            let of_service = OfService { service, in_endpoints, ports, places, failed, known, leads, now };
+            plan.verdicts.iter().filter_map(|one| explain_one(objects, &of_service, one)).collect()
         }
         None => Vec::new(),
     };
@@ -128,13 +128,23 @@ pub(crate) fn explain_with(
         _ => NearMatches::default(),
     };
     let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
+    let manager = &selection.plan_options(options).manager;
+    let living = Living { objects, service, served: &served, options, now };
+    let of_others = objects.slices_of(key).iter();
+    let of_others =
+        of_others.filter(|slice| matches!(selection, Selection::None) || !slice.is_managed_by(manager));
+    // The reasons of the Service's own pods tell why these are not ready.
+    let is_told = |dead: &DeadEndpoint| {
+        dead.may_come_back() && pods.iter().any(|pod| dead.pod.as_ref() == Some(&pod.key.name))
+    };
+    let dead = of_others.flat_map(|slice| living.dead(slice)).filter(|dead| !is_told(dead));
+    let dead: Vec<DeadEndpoint> = dead.collect();
     let counts = match planned.slices {
         Some(_) => {
-            let (slices, manager) = (objects.slices_of(key), &selection.plan_options(options).manager);
-            let others = counts::count_others(&served, &explained, slices, manager);
+            let others = counts::count_others(&served, &explained, objects.slices_of(key), manager, &dead);
             Counts { others, ..counts::count_pods(service, &explained, known) }
         }
-        None => counts::count_endpoints(&served, objects.slices_of(key), known),
+        None => counts::count_endpoints(&served, objects.slices_of(key), known, &dead),
     };
     let mut faults = findings::find(&FaultInputs {
         objects,
@@ -146,11 +156,12 @@ pub(crate) fn explain_with(
         served: &served,
         policies,
         explained: &explained,
+        dead: &dead,
         nearly_matching: &nearly_matching,
         across,
         counts,
         now,
-        newest,
+        changes,
         options,
         cluster,
     });
@@ -298,14 +309,20 @@ struct OfService<'a> {
     /// The named ports of the pods.
     ports: PortNames<'a>,
     places: BTreeMap<Text, Vec<(Text, Place)>>,
+    /// The templates of pods that have failed.
+    failed: BTreeSet<Text>,
+    known: Known,
     leads: Option<&'a Leads>,
     now: Timestamp,
 }
 
 fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
-    let OfService { service, in_endpoints, ports, places, leads, now } = shared;
+    let OfService { service, in_endpoints, ports, places, failed, known, leads, now } = shared;
     let pod = objects.pod(&one.pod)?;
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
+    let of_pod = places.get(&pod.key.name).into_iter().flatten();
+    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
+    let places: Vec<Place> = same.map(|(_, place)| place.clone()).collect();
     let judged = Judged {
         service,
         pod,
@@ -316,12 +333,12 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,
         leads: *leads,
+        is_due: known.slices && !places.iter().any(|place| place.holds_as_ready(&pod.pod_ips)),
+        has_failed_peer: template(pod).is_some_and(|template| failed.contains(template)),
         now: *now,
     };
-    let (publication, reason) = judged.judge();
-    let of_pod = places.get(&pod.key.name).into_iter().flatten();
-    let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
     Some(PodExplanation {
+        is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
         service: service.key.clone(),
@@ -329,9 +346,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         addresses: pod.pod_ips.to_vec(),
         node: pod.node_name.clone(),
         ports: ports_of(pod),
-        publication,
-        reason,
-        places: same.map(|(_, place)| place.clone()).collect(),
+        publication: judged.publication(),
+        reason: judged.reason(),
+        places,
     })
 }
 
@@ -376,9 +393,54 @@ pub struct PodServices {
     /// Services whose EndpointSelector does not select it because of one requirement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_selecting: Vec<NotSelecting>,
+    /// Slices of Services that do not select it, and name it or have its address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_by: Vec<NamedBy>,
     /// Sentences about the kinds that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
+}
+
+/// A slice that names a pod which its Service does not select.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NamedBy {
+    pub service: Text,
+    pub slice: Text,
+    /// True if some client of the Service is sent to the pod.
+    pub receives: bool,
+}
+
+impl NamedBy {
+    /// Returns the slices of a Service that name a pod.
+    fn all_of<'a>(
+        objects: &'a Objects,
+        service: &'a Service,
+        pod: &'a Pod,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let nodes = (!objects.nodes.is_empty()).then(|| objects.client_nodes());
+        let slices = objects.slices_of(&service.key);
+        let served = Served::by(service, service.policies, slices, nodes);
+        slices.iter().filter_map(move |slice| {
+            let is_of = |endpoint: &&Endpoint| match &endpoint.target_ref {
+                Some(target) => {
+                    *target.kind == *"Pod"
+                        && target.name == pod.key.name
+                        && (target.uid.is_empty() || target.uid == pod.uid)
+                }
+                None => {
+                    let mut addresses = endpoint.addresses.iter().filter_map(|it| address::parse_sloppy(it));
+                    !pod.host_network && addresses.any(|address| pod.has_ip(address))
+                }
+            };
+            let mut naming = slice.endpoints.iter().filter(is_of).peekable();
+            naming.peek()?;
+            let addresses_sent = served.endpoints_of(slice);
+            let receives = naming.any(|endpoint| addresses_sent(endpoint) > 0);
+            Some(Self { service: service.key.name.clone(), slice: slice.metadata.name.clone(), receives })
+        })
+    }
 }
 
 /// The explanation of a pod for one Service.
@@ -432,7 +494,7 @@ pub fn explain_pod(
     let pod = objects.pod(key)?;
     let alone = options.clone().with_known(Known { pods: true, ..options.known });
     let mut services = Vec::new();
-    let (mut nearly, mut not_selecting) = (Vec::new(), Vec::new());
+    let (mut nearly, mut not_selecting, mut named_by) = (Vec::new(), Vec::new(), Vec::new());
     let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
     let across = Across::new(objects, &alone);
     let cluster = ClusterFacts::of(objects, options, now);
@@ -447,6 +509,7 @@ pub fn explain_pod(
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;
         }
+        named_by.extend(NamedBy::all_of(objects, service, pod));
         let of = service.key.name.clone();
         match selection {
             Selection::Own(selector) => nearly.extend(
@@ -465,7 +528,7 @@ pub fn explain_pod(
             _ => {}
         }
     }
-    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, not_read: Vec::new() })
+    Some(PodServices { pod: key.clone(), services, nearly, not_selecting, named_by, not_read: Vec::new() })
 }
 
 /// Returns the explanation of a pod for a Service.
@@ -503,8 +566,15 @@ impl PodServices {
         if self.is_unknown() { 2 } else { 0 }
     }
 
-    /// Returns true if each Service that selects the pod sends it traffic.
+    /// Returns true if each Service that selects the pod sends it traffic, or none selects it and
+    /// one does.
     pub fn is_published(&self) -> bool {
-        !self.services.is_empty() && self.services.iter().all(|says| says.receives == Some(true))
+        let is_sent = !self.services.is_empty() || self.is_sent_by_others();
+        is_sent && self.services.iter().all(|says| says.receives == Some(true))
+    }
+
+    /// Returns true if a Service that does not select the pod sends it traffic.
+    pub(crate) fn is_sent_by_others(&self) -> bool {
+        self.named_by.iter().any(|named| named.receives)
     }
 }

@@ -6,7 +6,7 @@ use crate::findings::code::Severity;
 use crate::findings::counts::Counts;
 use crate::findings::finding::{Found, Problem};
 use crate::findings::pod::PodExplanation;
-use crate::findings::pod_reason::Together;
+use crate::findings::pod_reason::PodsOf;
 use crate::findings::rank::{Rank, TrafficLost};
 use crate::findings::{Code, Fault, PodReason, PublishedNotReady};
 use crate::models::near::NearMatch;
@@ -72,6 +72,9 @@ pub enum Status {
     Unknown,
     /// It receives traffic, and something is wrong.
     Degraded,
+    /// No endpoint receives traffic, and the pods are starting, within what their specifications
+    /// allow.
+    Starting,
     /// No endpoint receives traffic.
     Down,
 }
@@ -162,6 +165,9 @@ pub struct Advice {
     pub examples: Vec<Text>,
     /// The traffic that clients lose because of it.
     pub traffic_lost: TrafficLost,
+    /// True if no endpoint receives traffic because of it, and it goes away by itself.
+    #[serde(skip)]
+    pub(crate) passes: bool,
     /// Number of pods of the Service.
     #[serde(skip)]
     pub(crate) selected: usize,
@@ -179,6 +185,7 @@ impl Advice {
             pods: 0,
             examples: Vec::new(),
             traffic_lost: fault.traffic_lost(is_down),
+            passes: false,
             selected,
         }
     }
@@ -262,7 +269,9 @@ pub(crate) fn advice(
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
-        .map(|fault| Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected))
+        .map(|fault| {
+            Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected + counts.deleted)
+        })
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
@@ -275,37 +284,44 @@ pub(crate) fn advice(
             groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
         }
     }
-    let lasting = pods.iter().filter(|pod| !pod.reason.as_ref().is_some_and(PodReason::is_ending)).count();
+    let lasting = pods.iter().filter(|pod| !pod.is_ending()).count();
     let is_left_to_ending = is_left_to_ending(pods);
     for ((code, _), pods) in groups {
-        let Some((name, reason)) = pods.first() else { continue };
+        let Some((name, first)) = pods.first() else { continue };
+        let reason = first.finding();
         if reason.is_consequence() && !faults.is_empty() {
             continue;
         }
-        let together = Together(pods.iter().map(|(_, reason)| *reason).collect());
+        let reasons: Vec<&PodReason> = pods.iter().map(|(_, reason)| *reason).collect();
         let is_alone = reason.is_ending() && is_left_to_ending;
         let breaks = counts.is_down() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
         let severity = match (breaks, is_alone && counts.ending > 0) {
             (true, _) if reason.passes() => Severity::Warning,
             (true, _) => Severity::Error,
-            (false, true) => reason.severity().max(Severity::Warning),
-            (false, false) => reason.severity(),
+            (false, true) => first.severity().max(Severity::Warning),
+            (false, false) => first.severity(),
         };
-        let remedy = together.remedy(&service.key, name, is_alone && severity > Severity::Info);
+        let is_alone = is_alone && severity > Severity::Info;
+        let remedy = PodReason::remedy(&reasons, &PodsOf { service: &service.key, pod: name, is_alone });
         let remedy = match reason.peers_wait() && counts.is_down() {
-            true => PodReason::with_peers(remedy),
+            true => with_peers(remedy),
             false => remedy,
         };
         let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
+        let mut message = PodReason::message(&reasons);
+        if breaks && reason.passes() {
+            message += "; clients fail now";
+        }
         all.push(Advice {
             code,
             severity,
-            message: together.to_string(),
+            message,
             remedy,
             pods: pods.len(),
             examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
-            traffic_lost: reason.traffic_lost(breaks),
-            selected: counts.selected,
+            passes: breaks && reason.passes(),
+            traffic_lost: if breaks { TrafficLost::All } else { reason.traffic_lost() },
+            selected: counts.selected + counts.deleted,
         });
     }
     all.sort_by_key(|advice| (advice.rank(), advice.code));
@@ -314,7 +330,16 @@ pub(crate) fn advice(
 
 /// Returns true if all of these pods have ended or are being deleted.
 pub(crate) fn is_left_to_ending(pods: &[PodExplanation]) -> bool {
-    pods.iter().all(|pod| pod.reason.as_ref().is_some_and(PodReason::is_ending))
+    pods.iter().all(PodExplanation::is_ending)
+}
+
+/// Adds to the remedy for pods that are not ready what to do if they wait for one another.
+fn with_peers(remedy: Remedy) -> Remedy {
+    let sentence = format!(
+        "{}; if the pods wait for one another, set publishNotReadyAddresses of the Service, because DNS has the name of a pod only while it is ready",
+        remedy.sentence
+    );
+    remedy.saying(sentence)
 }
 
 /// Returns the verdict. `advice` is sorted; `open` is the open question, if there is one.
@@ -333,6 +358,7 @@ pub(crate) fn verdict(
     let status = match worst {
         _ if is_alias || is_empty_by_design => Status::NoEndpoints,
         _ if open.is_some_and(UnansweredQuestion::hides_status) => Status::Unknown,
+        Some(worst) if counts.is_down() && worst.passes => Status::Starting,
         _ if counts.is_down() => Status::Down,
         Some(_) => Status::Degraded,
         None => Status::Ok,
@@ -363,7 +389,7 @@ pub(crate) fn verdict(
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
 /// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
-    let all = counts.selected;
+    let (all, deleted) = (counts.selected, counts.deleted);
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
@@ -383,16 +409,25 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
                 "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"
             )
         }
-        (Some(_), 0) if all == 0 => format!("0 {what}{and} receive traffic"),
-        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
-        (Some(0), 1) => format!("1 of {all} {what} receives traffic until it is deleted{besides}"),
-        (Some(0), ending) => {
-            format!("{ending} of {all} {what} receive traffic until they are deleted{besides}")
+        (Some(_), 0) if all + deleted == 0 => format!("0 {what}{and} receive traffic"),
+        (Some(0), 1) if all == 0 => {
+            format!("1 of {deleted} {what} receives traffic until it is deleted{besides}")
         }
+        (Some(0), ending) if all == 0 && ending > 0 => {
+            format!("{ending} of {deleted} {what} receive traffic until they are deleted{besides}")
+        }
+        (Some(_), 0) if all == 0 => format!("0 of {deleted} {what}{and} receive traffic"),
+        (Some(receiving), 0) => format!("{receiving} of {all} {what}{and} receive traffic"),
         (Some(receiving), ending) => {
             let until = if ending == 1 { "until it is deleted" } else { "until they are deleted" };
             format!("{receiving} of {all} {what} receive traffic, and {ending} more {until}{besides}")
         }
     };
-    (all > 0 || counts.others > 0).then_some(numbers)
+    let numbers = match deleted - counts.ending {
+        0 => numbers,
+        _ if all == 0 => numbers,
+        1 => format!("{numbers}; 1 more is being deleted"),
+        more => format!("{numbers}; {more} more are being deleted"),
+    };
+    (all + deleted > 0 || counts.others > 0).then_some(numbers)
 }

@@ -55,6 +55,8 @@ struct ServiceState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct SliceState {
     endpoints: usize,
+    /// The number without those of pods that are being deleted.
+    staying: usize,
     ready: usize,
     /// Number of endpoints that it can hold.
     capacity: usize,
@@ -69,12 +71,14 @@ impl SliceState {
     fn of(slice: &EndpointSlice, max_endpoints: usize) -> Self {
         let is_ready = |endpoint: &&Endpoint| endpoint.conditions.ready != Some(false);
         let endpoints = slice.endpoints.len();
+        let staying = slice.endpoints.iter().filter(|endpoint| !is_deleted(endpoint)).count();
         let manager = slice.metadata.labels.get(LABEL_MANAGED_BY);
         let is_planned = manager
             .is_some_and(|manager| [ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER].contains(&&**manager));
         let capacity = if is_planned { max_endpoints } else { API_MAX_ENDPOINTS };
         Self {
             endpoints,
+            staying,
             ready: slice.endpoints.iter().filter(is_ready).count(),
             // The controller that wrote the slice may have a higher limit than `max_endpoints`.
             capacity: capacity.max(endpoints),
@@ -131,6 +135,7 @@ pub struct Row {
     /// ([`Place::used`](crate::findings::pod::Place)), or in all slices if there is no Service. An
     /// endpoint of several slices counts for each.
     pub ready: usize,
+    /// Number of endpoints, without those of pods that are being deleted.
     pub endpoints: usize,
     pub slices: usize,
     /// The fill of its slices, in percent of their capacity, or `None` without slices.
@@ -245,7 +250,7 @@ impl Figures {
             Row {
                 service: key.clone(),
                 ready: state.slices.values().map(|slice| state.ready(slice)).sum(),
-                endpoints,
+                endpoints: state.slices.values().map(|slice| slice.staying).sum(),
                 slices: state.slices.len(),
                 fill_percent: (endpoints * 100).checked_div(capacity),
                 writes_last_minute: state.writes.latest(6, now),
@@ -286,7 +291,7 @@ impl Figures {
         Totals {
             services: self.services.len(),
             slices: slices().count(),
-            endpoints: slices().map(|slice| slice.endpoints).sum(),
+            endpoints: slices().map(|slice| slice.staying).sum(),
             ready: self.services.values().map(ready).sum(),
             writes_last_minute: self.writes.latest(6, now),
             writes: (first..=last)
@@ -297,6 +302,12 @@ impl Figures {
             slices_by_fill,
         }
     }
+}
+
+/// Returns true if the pod of an endpoint is being deleted, so that the endpoint does not count among
+/// those that should be ready.
+pub fn is_deleted(endpoint: &Endpoint) -> bool {
+    traffic::is_deleted(endpoint.conditions)
 }
 
 fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {

@@ -34,6 +34,9 @@ pub struct RecentEvent {
     pub count: u32,
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+    /// The container of a pod that it is about, or empty.
+    #[serde(skip)]
+    pub container: Text,
 }
 
 impl RecentEvent {
@@ -112,6 +115,17 @@ pub(crate) fn last_write_of(metadata: &serde_json::Value) -> Option<LastWrite> {
     writes.max_by(|one, two| one.time.cmp(&two.time))
 }
 
+/// Returns the time at which somebody created an object, or deleted it: the API server adds the
+/// grace period to that.
+pub(crate) fn last_change(metadata: &serde_json::Value) -> Option<Timestamp> {
+    let time = |field: &str| metadata[field].as_str()?.parse::<Timestamp>().ok();
+    let grace = metadata["deletionGracePeriodSeconds"].as_i64();
+    let deleted = time("deletionTimestamp").zip(grace);
+    let deleted =
+        deleted.and_then(|(until, grace)| Timestamp::from_second(until.as_second().checked_sub(grace)?).ok());
+    deleted.max(time("creationTimestamp"))
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawEvent {
@@ -139,6 +153,8 @@ struct RawInvolved {
     namespace: Text,
     #[serde(deserialize_with = "or_default")]
     name: Text,
+    #[serde(rename = "fieldPath", deserialize_with = "or_default")]
+    field_path: Text,
 }
 
 /// Reads a v1 Event: kind and key of the object that it is about, and the event.
@@ -155,12 +171,18 @@ pub(crate) fn event(value: &serde_json::Value) -> Result<(Text, ObjectKey, Recen
         message: raw.message,
         count: raw.count.max(1),
         last: raw.last_timestamp.or(raw.event_time),
+        container: container(&about.field_path).into(),
     };
     let mut key = ObjectKey { namespace: about.namespace, name: about.name };
     if key.namespace.is_empty() {
         key.namespace = named_namespace(&event.message, &key.name).unwrap_or_default();
     }
     Ok((about.kind, key, event))
+}
+
+/// Returns the container of a path such as `spec.containers{web}`.
+fn container(field_path: &str) -> &str {
+    field_path.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')).unwrap_or_default()
 }
 
 /// Returns the namespace that a message names. kube-controller-manager reports that it could not

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Provenance};
 use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER, SELECTOR_GROUP};
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey, Pod,
-    Service, StringMap, Text, Timestamp, address,
+    EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey,
+    ObjectReference, Pod, Service, StringMap, Text, Timestamp, address,
 };
 use kube_endpoint_slice_plan::TopologyState;
 use serde::Deserialize;
@@ -68,12 +68,16 @@ pub struct Objects {
     kept_endpoints: HashMap<ObjectKey, Keep>,
     /// True if some object has `managedFields`. kubectl leaves them out of files.
     shows_managers: bool,
-    pub(crate) pods_created: HashMap<ObjectKey, Timestamp>,
+    /// The times at which pods were created, or the later ones at which somebody deleted them.
+    pub(crate) pods_changed: HashMap<ObjectKey, Timestamp>,
+    /// The uids of pods that slices named and that did not exist when the caller read the cluster
+    /// before.
+    gone_before: Option<BTreeSet<Text>>,
     /// The details of pods that receive no traffic.
     pub(crate) pod_details: HashMap<ObjectKey, Arc<PodDetails>>,
     /// Events about Services, and about their Endpoints.
     pub(crate) events: HashMap<ObjectKey, Vec<RecentEvent>>,
-    /// Warnings about pods.
+    /// Warnings about pods, and that an image is being pulled.
     pub(crate) pod_events: HashMap<ObjectKey, Vec<RecentEvent>>,
     /// The Leases of the programs that run the controllers.
     pub(crate) leases: Vec<Lease>,
@@ -109,6 +113,19 @@ impl Clone for Repeated {
     fn clone(&self) -> Self {
         Self::default()
     }
+}
+
+/// Returns true if a container of a pod was started more than once: its restarts matter although
+/// the pod is ready.
+fn has_restarted(pod: &Value) -> bool {
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
+    lists.into_iter().flatten().flatten().any(|one| one["restartCount"].as_i64().unwrap_or_default() > 0)
+}
+
+/// Returns true if an event about a pod tells what keeps it from starting, or that an image is
+/// being pulled.
+fn matters(event: &RecentEvent) -> bool {
+    *event.event_type == *"Warning" || *event.reason == *"Pulling"
 }
 
 impl Objects {
@@ -158,11 +175,11 @@ impl Objects {
             "Pod" => {
                 let mut pod: Pod = view(&object, &kind)?;
                 pod.intern(&mut self.repeated.0);
-                let created =
-                    object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
-                self.pods_created.extend(created.map(|time| (pod.key.clone(), time)));
-                let details =
-                    PodDetails::are_needed(&pod).then(|| PodDetails::read(&object, &mut self.repeated.0));
+                let changed = details::last_change(&object["metadata"]);
+                self.pods_changed.extend(changed.map(|time| (pod.key.clone(), time)));
+                let are_needed =
+                    PodDetails::are_needed(&pod) || pod.is_terminating() || has_restarted(&object);
+                let details = are_needed.then(|| PodDetails::read(&object, &mut self.repeated.0));
                 let key = pod.key.clone();
                 self.add_pod(Arc::new(pod));
                 self.pod_details.extend(details.map(|details| (key, Arc::new(details))));
@@ -190,7 +207,7 @@ impl Objects {
                     details::event(&object).map_err(|source| invalid(&object, &kind, source))?;
                 if matches!(&*about, "Service" | "Endpoints") {
                     self.events.entry(key).or_default().push(event);
-                } else if *about == *"Pod" && *event.event_type == *"Warning" {
+                } else if *about == *"Pod" && matters(&event) {
                     self.pod_events.entry(key).or_default().push(event);
                 }
             }
@@ -238,7 +255,8 @@ impl Objects {
             kept_slices,
             kept_endpoints,
             shows_managers,
-            pods_created,
+            pods_changed,
+            gone_before,
             pod_details,
             events,
             pod_events,
@@ -285,7 +303,8 @@ impl Objects {
         self.kept_slices.extend(kept_slices);
         self.kept_endpoints.extend(kept_endpoints);
         self.shows_managers |= shows_managers;
-        self.pods_created.extend(pods_created);
+        self.pods_changed.extend(pods_changed);
+        self.gone_before = gone_before.or(self.gone_before.take());
         self.pod_details.extend(pod_details);
         for (all, more) in [(&mut self.events, events), (&mut self.pod_events, pod_events)] {
             more.into_iter().for_each(|(about, events)| all.entry(about).or_default().extend(events));
@@ -328,6 +347,11 @@ impl Objects {
         self.references.get(service).into_iter().flatten()
     }
 
+    /// Returns the objects that send clients to Services.
+    pub fn referrers(&self) -> impl Iterator<Item = &Referrer> {
+        self.referrers.keys()
+    }
+
     /// Returns the places in other objects that name Services, by Service.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.references.values().flatten()
@@ -363,6 +387,30 @@ impl Objects {
     /// Returns the kinds of the objects that this has skipped since the last call.
     pub fn take_skipped_kinds(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.skipped)
+    }
+
+    /// Returns the uids of the pods that slices name, and that are not here.
+    pub fn gone_pods(&self) -> BTreeSet<Text> {
+        let endpoints = self.slices().flat_map(|slice| &slice.endpoints);
+        let targets = endpoints.filter_map(|endpoint| endpoint.target_ref.as_ref());
+        let is_here = |target: &ObjectReference| {
+            let key = ObjectKey { namespace: target.namespace.clone(), name: target.name.clone() };
+            self.pod(&key).is_some_and(|pod| pod.uid == target.uid)
+        };
+        let gone = targets.filter(|target| *target.kind == *"Pod" && !is_here(target));
+        gone.map(|target| target.uid.clone()).collect()
+    }
+
+    /// Notes the pods that were gone when the caller read the cluster before, some seconds ago. A
+    /// write that takes others out of the slices may be under way.
+    pub fn note_gone_before(&mut self, gone: BTreeSet<Text>) {
+        self.gone_before = Some(gone);
+    }
+
+    /// Returns true if a pod does not exist any more, and not only since a moment ago.
+    pub(crate) fn is_gone(&self, key: &ObjectKey, uid: &Text) -> bool {
+        let is_here = self.pod(key).is_some_and(|pod| uid.is_empty() || pod.uid == *uid);
+        !is_here && self.gone_before.as_ref().is_none_or(|before| before.contains(uid))
     }
 
     /// Adds a Service.

@@ -24,8 +24,8 @@ pub struct Options {
     pub late_after: i64,
     /// The kinds of the cluster that the objects contain.
     pub known: Known,
-    /// True if the objects are from files: a kind that is not known is not in them, and nobody lacks
-    /// a permission.
+    /// True if the objects are from files: a kind that is not known is not in them, and nobody
+    /// lacks a permission.
     pub from_files: bool,
     /// True if the explanation of a Service may name objects of other namespaces, because its
     /// reader may read them.

@@ -25,6 +25,10 @@ pub struct PodDetails {
     pub readiness_gates: Vec<Text>,
     /// `spec.schedulingGates`, since 1.27: the scheduler ignores the pod as long as it has one.
     pub scheduling_gates: Vec<Text>,
+    /// `spec.nodeSelector`, as `key=value`.
+    pub node_selector: Vec<Text>,
+    /// `spec.schedulerName`, or empty.
+    pub scheduler_name: Text,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Text>,
     /// `metadata.creationTimestamp`.
@@ -61,6 +65,13 @@ impl PodDetails {
             readiness_gates: names(&spec["readinessGates"], Some("conditionType")),
             scheduling_gates: names(&spec["schedulingGates"], Some("name")),
             finalizers: names(&metadata["finalizers"], None),
+            node_selector: spec["nodeSelector"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| format!("{key}={}", text(value)).into())
+                .collect(),
+            scheduler_name: texts.shared(text(&spec["schedulerName"])),
             created: time(&metadata["creationTimestamp"]),
             reason: texts.shared(text(&status["reason"])),
             message: shortened(&status["message"]),
@@ -162,6 +173,9 @@ pub struct ContainerState {
 pub struct ProbeSpec {
     /// Seconds from the start of the container until the kubelet asks for the first time.
     pub initial_delay_seconds: i32,
+    /// Seconds for which the probe may fail until the kubelet acts: its period as often as its
+    /// failure threshold says.
+    pub tries_seconds: i32,
     /// The port of the pod that it asks, or `None` if it asks no port, or one of another host.
     pub port: Option<TargetPort>,
 }
@@ -172,8 +186,16 @@ impl ProbeSpec {
             ["httpGet", "tcpSocket", "grpc"].iter().map(|form| &probe[*form]).find(|it| !it.is_null());
         let target = target.filter(|target| text(&target["host"]).is_empty());
         let port = target.and_then(|target| TargetPort::deserialize(&target["port"]).ok());
-        let initial_delay_seconds = number(&probe["initialDelaySeconds"]);
-        (!probe.is_null()).then_some(Self { initial_delay_seconds, port })
+        // The API server sets these defaults.
+        let or = |field: &str, default| match number(&probe[field]) {
+            number if number > 0 => number,
+            _ => default,
+        };
+        (!probe.is_null()).then(|| Self {
+            initial_delay_seconds: number(&probe["initialDelaySeconds"]),
+            tries_seconds: or("periodSeconds", 10).saturating_mul(or("failureThreshold", 3)),
+            port,
+        })
     }
 }
 
@@ -371,7 +393,11 @@ mod tests {
         assert_eq!(app.last.as_ref().map(|last| (&*last.reason, last.exit_code)), Some(("OOMKilled", 137)));
         assert_eq!(
             app.readiness_probe,
-            Some(ProbeSpec { initial_delay_seconds: 60, port: Some(TargetPort::Number(80)) })
+            Some(ProbeSpec {
+                initial_delay_seconds: 60,
+                tries_seconds: 30,
+                port: Some(TargetPort::Number(80))
+            })
         );
         assert!(app.has_liveness_probe && !app.has_post_start_hook);
         assert_eq!(details.containers[3].state, RunState::Running { since: None });

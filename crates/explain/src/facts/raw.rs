@@ -18,6 +18,10 @@ use crate::facts::spelling;
 /// The annotations of ours.
 const KEYS: [&str; 2] = [ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS];
 
+/// The annotation with the addresses of a pod in all of its networks, after the specification of
+/// the Network Plumbing Working Group.
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+
 /// The fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFields {
@@ -37,6 +41,8 @@ pub(crate) struct RawFields {
     pub(crate) pending_load_balancers: HashSet<ObjectKey>,
     /// Services that others name and that do not exist.
     pub(crate) absent_services: HashSet<ObjectKey>,
+    /// Pods with addresses in further networks, which their status does not have.
+    other_networks: HashSet<ObjectKey>,
     /// Slices without the label that names their Service.
     unlabelled_slices: BTreeSet<ObjectKey>,
     /// Events that tell why the pods of a workload cannot be created.
@@ -124,6 +130,7 @@ impl RawFields {
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
         self.absent_services.extend(other.absent_services);
+        self.other_networks.extend(other.other_networks);
         self.unlabelled_slices.extend(other.unlabelled_slices);
         other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
         self.known.extend(other.known);
@@ -161,6 +168,9 @@ impl RawFields {
                 let shared = self.known.get(&serving).cloned().unwrap_or(serving);
                 self.known.insert(Arc::clone(&shared));
                 self.serving.insert(key(), shared);
+                if metadata["annotations"][NETWORK_STATUS].is_string() {
+                    self.other_networks.insert(key());
+                }
             }
             "Service" => {
                 let key = key();
@@ -204,6 +214,11 @@ impl RawFields {
             }
             _ => {}
         }
+    }
+
+    /// Returns true if a pod may have addresses that its status does not have.
+    pub(crate) fn has_other_networks(&self, pod: &ObjectKey) -> bool {
+        self.other_networks.contains(pod)
     }
 
     /// Returns the ports and probes of a pod, if they are known.

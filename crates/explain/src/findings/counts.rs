@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use crate::facts::options::Known;
 use crate::findings::pod::{PodExplanation, Publication};
-use crate::models::traffic::{Served, is_ready};
+use crate::models::dead::DeadEndpoint;
+use crate::models::traffic::{self, Served, is_ready};
 
-/// Numbers of pods, or of addresses if the Service selects no pods or they are not known.
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known. Those that
+/// are being deleted count in `deleted` and `ending` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -26,8 +28,10 @@ pub struct Counts {
     pub left_out: usize,
     /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
     pub receiving: Option<usize>,
-    /// The number that are being deleted and receive traffic until then, because their clients have
-    /// no ready endpoint.
+    /// The number that are being deleted.
+    pub deleted: usize,
+    /// How many of those receive traffic until then, because their clients have no ready endpoint, or
+    /// the slices do not show the deletion yet.
     pub ending: usize,
     /// The number of ready endpoints that receive traffic, that the controller did not write, and
     /// that belong to no pod of the Service.
@@ -44,19 +48,24 @@ impl Counts {
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
 /// known only if no pod should receive any.
 pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
-    let of = |publication| pods.iter().filter(|pod| pod.publication == publication).count();
+    let (deleted, staying): (Vec<&PodExplanation>, Vec<_>) = pods.iter().partition(|pod| pod.is_deleted);
+    let of = |publication| staying.iter().filter(|pod| pod.publication == publication).count();
     let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
-    let ready = pods.iter().filter(answers).count();
-    let may_receive =
-        ready > 0 || (!service.is_headless() && pods.iter().any(PodExplanation::is_ending_and_serving));
-    let receiving = pods.iter().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let ready = staying.iter().copied().filter(answers).count();
+    // DNS answers with no endpoint that is not ready.
+    let may_end =
+        |pod: &&PodExplanation| answers(pod) || !service.is_headless() && pod.is_ending_and_serving();
+    let may_receive = ready > 0 || deleted.iter().any(may_end);
+    let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {
-        selected: pods.len(),
+        selected: staying.len(),
         ready,
         not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
-        ending: pods.iter().filter(|pod| pod.is_last_resort()).count(),
+        deleted: deleted.len(),
+        ending: deleted.iter().filter(is_ending).count(),
         others: 0,
     }
 }
@@ -68,6 +77,7 @@ pub(crate) fn count_others(
     pods: &[PodExplanation],
     slices: &[Arc<EndpointSlice>],
     manager: &str,
+    dead: &[DeadEndpoint],
 ) -> usize {
     let foreign = || slices.iter().filter(|slice| !slice.is_managed_by(manager));
     if foreign().next().is_none() {
@@ -79,6 +89,7 @@ pub(crate) fn count_others(
         let addresses_sent = served.endpoints_of(slice);
         for endpoint in slice.endpoints.iter().filter(|endpoint| is_ready(endpoint.conditions)) {
             let sent = endpoint.addresses.iter().take(addresses_sent(endpoint));
+            let sent = sent.filter(|_| !is_dead(dead, slice, endpoint));
             others
                 .extend(sent.filter(|text| address::parse_sloppy(text).is_none_or(|ip| !own.contains(&ip))));
         }
@@ -86,17 +97,31 @@ pub(crate) fn count_others(
     others.len()
 }
 
-/// Returns the endpoints of slices, each once: of several entries, one to which clients are sent. An
-/// entry that names no pod may be that of any.
-fn each_once<'s>(served: &Served, slices: &'s [Arc<EndpointSlice>]) -> Vec<(bool, bool, &'s Endpoint)> {
+fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) -> bool {
+    dead.iter().any(|dead| {
+        dead.slice == slice.metadata.name
+            && endpoint.addresses.first() == Some(&dead.address)
+            && !dead.may_come_back()
+    })
+}
+
+/// Returns the endpoints of slices, each once, and if clients are sent there: of several entries, one
+/// that serves clients counts. An entry that names no pod may be that of any.
+fn each_once<'s>(
+    served: &Served,
+    slices: &'s [Arc<EndpointSlice>],
+    dead: &[DeadEndpoint],
+) -> Vec<(&'s EndpointSlice, &'s Endpoint, bool)> {
     let of_slice = |slice: &'s Arc<EndpointSlice>| {
         let addresses_sent = served.endpoints_of(slice);
-        slice.endpoints.iter().map(move |it| (is_ready(it.conditions), addresses_sent(it) > 0, it))
+        slice.endpoints.iter().map(move |it| (&**slice, it, addresses_sent(it) > 0))
     };
-    let mut all: Vec<(bool, bool, &Endpoint)> = slices.iter().flat_map(of_slice).collect();
-    all.sort_by_key(|(is_ready, is_sent, _)| std::cmp::Reverse((*is_ready, *is_sent)));
+    let mut all: Vec<_> = slices.iter().flat_map(of_slice).collect();
+    all.sort_by_cached_key(|(slice, it, is_sent)| {
+        std::cmp::Reverse((is_ready(it.conditions), !is_dead(dead, slice, it), *is_sent))
+    });
     let mut seen: BTreeMap<Option<&Text>, BTreeSet<Option<&Text>>> = BTreeMap::new();
-    all.retain(|(_, _, endpoint)| {
+    all.retain(|(_, endpoint, _)| {
         let pods = seen.entry(endpoint.addresses.first()).or_default();
         let pod = endpoint.target_ref.as_ref().map(|target| &target.name);
         let is_other = pods.is_empty() || pod.is_some() && !pods.contains(&None) && !pods.contains(&pod);
@@ -106,16 +131,24 @@ fn each_once<'s>(served: &Served, slices: &'s [Arc<EndpointSlice>]) -> Vec<(bool
     all
 }
 
-/// Counts the endpoints of slices.
-pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], known: Known) -> Counts {
+/// Counts the endpoints of slices, without those that answer nobody among the receiving ones.
+pub(crate) fn count_endpoints(
+    served: &Served,
+    slices: &[Arc<EndpointSlice>],
+    known: Known,
+    dead: &[DeadEndpoint],
+) -> Counts {
     if !known.slices {
         return Counts::default();
     }
-    let (mut selected, mut ready, mut receiving, mut ending) = (0, 0, 0, 0);
-    for (is_ready, is_sent, _) in each_once(served, slices) {
-        selected += 1;
+    let (mut selected, mut ready, mut receiving, mut deleted, mut ending) = (0, 0, 0, 0, 0);
+    for (slice, endpoint, is_sent) in each_once(served, slices, dead) {
+        let is_ready = is_ready(endpoint.conditions);
+        let is_deleted = traffic::is_deleted(endpoint.conditions);
+        selected += usize::from(!is_deleted);
+        deleted += usize::from(is_deleted);
         ready += usize::from(is_ready);
-        receiving += usize::from(is_ready && is_sent);
+        receiving += usize::from(is_ready && is_sent && !is_dead(dead, slice, endpoint));
         ending += usize::from(!is_ready && is_sent);
     }
     Counts {
@@ -124,6 +157,7 @@ pub(crate) fn count_endpoints(served: &Served, slices: &[Arc<EndpointSlice>], kn
         not_ready: selected - ready,
         left_out: 0,
         receiving: Some(receiving),
+        deleted,
         ending,
         others: 0,
     }

@@ -1,14 +1,13 @@
 //! The pod has no container port with a name that the Service asks for.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Service};
+use kube_endpoint_core_model::{LeftOut, Service};
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
-use crate::findings::pod_reason::{NamedPort, PodFinding, name_port, not_found, patch_ports};
+use crate::findings::pod::{Judged, ports_of};
+use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf, name_port, not_found, patch_ports};
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The
@@ -38,8 +37,28 @@ pub struct PortNameNotFound {
 }
 
 impl PodFinding for PortNameNotFound {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        Remedy::ask(ServiceOwner, name_port(&self.wanted, &self.has, self.elsewhere, None))
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let wanted = match pod.left_out() {
+            Some(LeftOut::NoPort { .. }) => pod.wanted(|_| true),
+            _ => pod.lacks_all_ports()?,
+        };
+        Some(Self {
+            elsewhere: pod.others_have(&wanted),
+            has: ports_of(pod.pod),
+            only_dns: pod.service.is_headless(),
+            wanted,
+        })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [Self { wanted, has, elsewhere, only_dns }, ..] = all else { return String::new() };
+        let only_dns = if *only_dns { "; DNS answers with its address, without this port" } else { "" };
+        not_found(wanted, has, *elsewhere) + only_dns
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [Self { wanted, has, elsewhere, .. }, ..] = all else { return Remedy::default() };
+        Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, None))
     }
 
     /// DNS has the pod's address, and only questions for the port go without an answer.
@@ -52,9 +71,18 @@ impl PodFinding for PortNameNotFound {
     }
 }
 
-impl fmt::Display for PortNameNotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        not_found(f, &self.wanted, &self.has, self.elsewhere)?;
-        f.write_str(if self.only_dns { "; DNS answers with its address, without this port" } else { "" })
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_target_port_by_number_is_no_name() {
+        let named = example("ep012-port-name-not-found");
+        assert!(named.finds(Code::PortNameNotFound));
+        let number = json!({"spec": {"ports": [{"port": 80, "targetPort": 8080}]}});
+        assert!(!named.with("Service/web", number).finds(Code::PortNameNotFound));
     }
 }

@@ -1,13 +1,13 @@
 //! The pod's node does not exist.
 
-use std::fmt;
-
 use kube_endpoint_core_model::pod::PodOwner;
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{LeftOut, Text};
 use serde::Serialize;
 
-use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::{PodFinding, owner, save};
+use crate::facts::remedy::Person::ClusterAdministrator;
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -33,12 +33,26 @@ pub struct NodeNotFound {
 }
 
 impl PodFinding for NodeNotFound {
-    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
-        owner::node_gone(self.owner, "node", &self.node, save(service, pod))
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let node = match pod.left_out()? {
+            LeftOut::NodeNotFound { node } if !node.is_empty() => node,
+            // The pod can get no address there.
+            LeftOut::NoAddress if pod.node.is_none() => pod.pod.node_name.as_ref()?,
+            _ => return None,
+        };
+        Some(Self { node: node.clone(), owner: pod.pod.owner })
     }
 
-    fn node(&self) -> Option<&str> {
-        Some(&self.node)
+    fn message(all: &[&Self]) -> String {
+        match &*nodes(all) {
+            [node] => format!("the pod's node {node:?} does not exist"),
+            nodes => format!("their nodes do not exist: {}", first_few(nodes)),
+        }
+    }
+
+    fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
+        let owner = all.first().map(|one| one.owner).unwrap_or_default();
+        node_gone(owner, &nodes(all), pods.save())
     }
 
     fn group(&self) -> Option<String> {
@@ -46,8 +60,61 @@ impl PodFinding for NodeNotFound {
     }
 }
 
-impl fmt::Display for NodeNotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the pod's node {:?} does not exist", self.node)
+fn nodes<'a>(all: &[&'a NodeNotFound]) -> Vec<&'a Text> {
+    distinct(all.iter().map(|one| &one.node))
+}
+
+/// Returns the remedy for pods whose nodes do not exist.
+fn node_gone(owner: PodOwner, nodes: &[&Text], save: Step) -> Remedy {
+    let (node, machines, run, restart) = match nodes.len() {
+        1 => ("node", "the machine", "runs", "restart its kubelet, which registers the node"),
+        _ => ("nodes", "the machines", "run", "restart their kubelets, which register the nodes"),
+    };
+    let otherwise = match owner {
+        PodOwner::Nobody => {
+            "nothing makes the pod again when it is deleted, as the garbage collector of kube-controller-manager does, so save it now, and create it anew only if the machine is surely off"
+        }
+        PodOwner::StatefulSet => {
+            "delete the pod only if the machine is surely off, because its StatefulSet then starts its successor, and two writers destroy their data"
+        }
+        PodOwner::DaemonSet => {
+            "if the machine is off for good, delete the pod, which its DaemonSet needs no more"
+        }
+        PodOwner::Node => {
+            "if the machine is off for good, delete the pod, which only its kubelet makes again"
+        }
+        PodOwner::Other => {
+            "if the machine is off for good, delete the pod, so that its controller starts another one elsewhere"
+        }
+    };
+    let sentence = format!(
+        "Find out if {machines} of {node} {} still {run}: if so, {restart} again; {otherwise}",
+        first_few(nodes)
+    );
+    Remedy::ask(ClusterAdministrator, sentence).shown_by(Some(save).filter(|_| owner == PodOwner::Nobody))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::findings::Code;
+    use crate::findings::testing::{code_of, of_each_owner};
+
+    #[test]
+    fn a_pod_may_name_a_node_that_the_cluster_does_not_have() {
+        assert_eq!(code_of(json!({"spec": {"nodeName": "gone"}})), Code::NodeNotFound);
+        assert_eq!(code_of(json!({"spec": {"nodeName": "a"}})), Code::Published);
+    }
+
+    /// A pod that nothing makes again is lost when it is deleted, and a StatefulSet may start a
+    /// second writer.
+    #[test]
+    fn no_advice_ends_a_pod_without_a_look_at_what_makes_it_again() {
+        let told = of_each_owner(|owner, pods| {
+            NodeNotFound::remedy(&[&NodeNotFound { node: "a".into(), owner }], pods)
+        });
+        insta::assert_snapshot!(told);
     }
 }

@@ -1,13 +1,12 @@
 //! The pod's address is not an IP address.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{LeftOut, Text};
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
 
 about! {
     /// An entry of the pod's `status.podIPs` is not an IP address. The API server would refuse a
@@ -25,7 +24,20 @@ pub struct InvalidAddress {
 }
 
 impl PodFinding for InvalidAddress {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let LeftOut::InvalidAddress { address } = pod.left_out()? else { return None };
+        Some(Self { address: address.clone() })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let addresses = distinct(all.iter().map(|one| format!("{:?}", one.address)));
+        match all.len() {
+            1 => format!("the pod's address {} is not an IP address", first_few(&addresses)),
+            _ => format!("the pods' addresses are not IP addresses: {}", first_few(&addresses)),
+        }
+    }
+
+    fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {
         let sentence = "Correct what writes the pod's status: the kubelet or the network plugin";
         Remedy::ask(ClusterAdministrator, sentence)
     }
@@ -35,8 +47,17 @@ impl PodFinding for InvalidAddress {
     }
 }
 
-impl fmt::Display for InvalidAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the pod's address {:?} is not an IP address", self.address)
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::code_of;
+
+    #[test]
+    fn a_name_is_no_address_and_leading_zeros_are_allowed() {
+        let pod = |ip: &str| json!({"status": {"podIP": ip, "podIPs": [{"ip": ip}]}});
+        assert_eq!(code_of(pod("web-1.example")), Code::InvalidAddress);
+        assert_eq!(code_of(pod("10.0.0.010")), Code::Published);
     }
 }

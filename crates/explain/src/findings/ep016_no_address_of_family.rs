@@ -1,14 +1,14 @@
 //! The pod has no address of the Service's IP family.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use kube_endpoint_core_model::{IpFamily, ObjectKey};
+use kube_endpoint_core_model::{IpFamily, LeftOut};
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
 
 about! {
     /// A slice has addresses of one IP family. The Service asks for a family in which the pod has
@@ -28,10 +28,21 @@ pub struct NoAddressOfFamily {
 }
 
 impl PodFinding for NoAddressOfFamily {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let LeftOut::NoAddressOfFamily { family } = pod.left_out()? else { return None };
+        Some(Self { family: *family, has: pod.pod.pod_ips.to_vec() })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [first, ..] = all else { return String::new() };
+        no_address(&format!("{:?}", first.family), all.iter().map(|one| &*one.has))
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [first, ..] = all else { return Remedy::default() };
         let sentence = format!(
             "Give pods {:?} addresses (dual-stack network), or create the Service with a family that they have",
-            self.family
+            first.family
         );
         Remedy::ask(ServiceOwner, sentence)
     }
@@ -41,9 +52,27 @@ impl PodFinding for NoAddressOfFamily {
     }
 }
 
-impl fmt::Display for NoAddressOfFamily {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has: Vec<String> = self.has.iter().map(IpAddr::to_string).collect();
-        write!(f, "the pod has no {:?} address, only {}", self.family, has.join(", "))
+/// Says which addresses pods have in place of those of other families.
+pub(super) fn no_address<'a>(families: &str, has: impl ExactSizeIterator<Item = &'a [IpAddr]>) -> String {
+    let pods = if has.len() == 1 { "the pod has" } else { "the pods have" };
+    let has = distinct(has.flatten().map(IpAddr::to_string));
+    format!("{pods} no {families} address, only {}", first_few(&has))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::code_of;
+
+    #[test]
+    fn an_ipv4_service_needs_an_ipv4_address() {
+        let pod = |ips: &[&str]| {
+            let ips: Vec<_> = ips.iter().map(|ip| json!({"ip": ip})).collect();
+            json!({"status": {"podIP": ips[0]["ip"], "podIPs": ips}})
+        };
+        assert_eq!(code_of(pod(&["fd00::1"])), Code::NoAddressOfFamily);
+        assert_eq!(code_of(pod(&["fd00::1", "10.0.0.9"])), Code::Published);
     }
 }

@@ -1,14 +1,13 @@
 //! The pod's node is not ready, so the pod is not either.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::pod_reason::{PodFinding, reported};
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
 
 about! {
     /// The node's Ready condition is not true, so the node lifecycle controller has set the pod's
@@ -32,17 +31,45 @@ pub struct NodeNotReady {
 }
 
 impl PodFinding for NodeNotReady {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        Remedy::ask(ClusterAdministrator, format!("Look at the kubelet of node {}", self.node))
-            .shown_by([Step::kubectl(["describe", "node", &self.node])])
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let node = pod.node.filter(|node| !node.ready && pod.may_not_answer() && pod.pod.ready.is_some())?;
+        let (node, message) = (node.name.clone(), node.not_ready_message.clone());
+        Some(Self { node, message, since: pod.not_ready_since() })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [first, ..] = all else { return String::new() };
+        match &*nodes(all) {
+            [node] => {
+                let reported = reported("", &first.message);
+                format!("the pod's node {node} is not ready, so the pod was marked not ready{reported}")
+            }
+            nodes => {
+                let message = match common(all, |one| &one.message) {
+                    "" => String::new(),
+                    message => format!(" ({})", message.trim_end_matches('.')),
+                };
+                let nodes = first_few(nodes);
+                format!("their nodes are not ready, so the pods were marked not ready: {nodes}{message}")
+            }
+        }
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [first, ..] = all else { return Remedy::default() };
+        let sentence = match &*nodes(all) {
+            [node] => format!("Look at the kubelet of node {node}"),
+            nodes => format!("Look at the kubelets of nodes {}", first_few(nodes)),
+        };
+        Remedy::ask(ClusterAdministrator, sentence).shown_by([Step::kubectl([
+            "describe",
+            "node",
+            &first.node,
+        ])])
     }
 
     fn since(&self) -> Option<Timestamp> {
         self.since
-    }
-
-    fn node(&self) -> Option<&str> {
-        Some(&self.node)
     }
 
     fn group(&self) -> Option<String> {
@@ -54,9 +81,22 @@ impl PodFinding for NodeNotReady {
     }
 }
 
-impl fmt::Display for NodeNotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the pod's node {} is not ready, so the pod was marked not ready", self.node)?;
-        reported(f, "", &self.message)
+fn nodes<'a>(all: &[&'a NodeNotReady]) -> Vec<&'a Text> {
+    distinct(all.iter().map(|one| &one.node))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_pod_of_a_ready_node_has_another_reason() {
+        let not_ready = example("ep021-node-not-ready");
+        assert!(not_ready.finds(Code::NodeNotReady));
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        assert!(!not_ready.with("Node/node-a", ready).finds(Code::NodeNotReady));
     }
 }

@@ -1,14 +1,14 @@
 //! The pod is bound to no node.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::PodOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::{PodFinding, describe, reported, scheduling};
+use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
+use crate::facts::remedy::{Remedy, Step};
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf, reported};
+use crate::findings::words::capital;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -30,6 +30,12 @@ pub struct NotScheduled {
     pub why: Option<Text>,
     /// The scheduler's message, or empty.
     pub message: Text,
+    /// `spec.schedulerName`, or empty if it is the default one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub scheduler: Text,
+    /// `spec.nodeSelector`, as `key=value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_selector: Vec<Text>,
     /// The gates that keep the scheduler from looking at the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Text>,
@@ -37,16 +43,168 @@ pub struct NotScheduled {
     pub since: Option<Timestamp>,
 }
 
+/// Words of kube-scheduler in lower case, what to do about each, and the command that shows more.
+const CAUSES: [(&str, &str, Shows); 13] = [
+    ("insufficient ", "give the cluster more room, or let the pod request less", Shows::Room),
+    ("too many pods", "give the cluster more nodes, or let each take more pods", Shows::Pod),
+    ("were unschedulable", "uncordon the nodes whose maintenance is over", Shows::Taints),
+    (
+        "didn't match pod's node affinity/selector",
+        "correct the pod's nodeSelector or node affinity, or the labels of the nodes",
+        Shows::Labels,
+    ),
+    ("pod affinity rules", "look at the pods that its affinity asks for", Shows::Pod),
+    (
+        "anti-affinity rules",
+        "give the cluster more nodes for its anti-affinity, or make that a preference",
+        Shows::Pod,
+    ),
+    (
+        "topology spread constraints",
+        "give each zone or node of its topologySpreadConstraints room",
+        Shows::Pod,
+    ),
+    (
+        "persistentvolumeclaim",
+        "look at its PersistentVolumeClaims, which are not bound or do not exist",
+        Shows::Claims,
+    ),
+    (
+        "available persistent volumes to bind",
+        "look at the storage class of its PersistentVolumeClaims, which finds no volume",
+        Shows::Claims,
+    ),
+    (
+        "volume node affinity conflict",
+        "give the zone or the node of the pod's volume room for the pod",
+        Shows::Claims,
+    ),
+    ("exceed max volume count", "give the cluster more nodes, which take more volumes", Shows::Claims),
+    (
+        "free ports",
+        "another pod of that node has the host port, often the one that this pod replaces: give a Deployment of such pods maxSurge 0 and maxUnavailable 1, or the cluster more nodes",
+        Shows::Pod,
+    ),
+    ("untolerated taint", "", Shows::Taints),
+];
+
+/// The remedies for taints. The first one of a node that the scheduler names counts.
+const TAINTS: [(&str, &str); 9] = [
+    (
+        "node.kubernetes.io/disk-pressure",
+        "free disk space on the nodes with disk pressure: images, logs and emptyDir volumes; the scheduler then takes them again",
+    ),
+    (
+        "node.kubernetes.io/memory-pressure",
+        "free memory on the nodes with memory pressure, or let their pods use less",
+    ),
+    ("node.kubernetes.io/pid-pressure", "end processes on the nodes that run short of process ids"),
+    ("node.kubernetes.io/not-ready", "bring the nodes back that are not ready"),
+    ("node.kubernetes.io/unreachable", "bring the nodes back whose kubelets do not answer"),
+    ("node.kubernetes.io/unschedulable", "uncordon the nodes whose maintenance is over"),
+    ("node.kubernetes.io/network-unavailable", "look at the network plugin of the nodes without a network"),
+    (
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "look at the cloud controller manager, which has not initialised the nodes",
+    ),
+    ("node-role.kubernetes.io/control-plane", "give the cluster more worker nodes"),
+];
+
+/// The advice for taints that somebody chose.
+const OTHER_TAINT: &str =
+    "let the pod tolerate the taints of the nodes for it, or remove those that are there by mistake";
+
+/// The command that shows more about a cause.
+#[derive(Clone, Copy, PartialEq)]
+enum Shows {
+    Pod,
+    Claims,
+    Labels,
+    Room,
+    Taints,
+}
+
+impl Shows {
+    fn step(self, pods: &PodsOf<'_>) -> Step {
+        let columns = |columns| Step::kubectl(["get", "nodes", "-o", columns]);
+        match self {
+            Self::Pod => pods.describe(),
+            Self::Claims => Step::kubectl_in(&pods.service.namespace, ["get", "pvc"]),
+            Self::Labels => Step::kubectl(["get", "nodes", "--show-labels"]),
+            Self::Room => columns(
+                "custom-columns=NAME:.metadata.name,CPU:.status.allocatable.cpu,MEMORY:.status.allocatable.memory",
+            ),
+            Self::Taints => columns("custom-columns=NAME:.metadata.name,TAINTS:.spec.taints[*].key"),
+        }
+    }
+}
+
+/// Returns the advice about the taints that a message in lower case names.
+fn taints(message: &str) -> Vec<&'static str> {
+    let named = message.split('{').skip(1).filter_map(|rest| rest.split([':', '}']).next());
+    let advice = |taint: &str| TAINTS.iter().find(|(key, _)| *key == taint.trim()).map(|(_, advice)| *advice);
+    let mut all: Vec<&str> = named.map(|taint| advice(taint).unwrap_or(OTHER_TAINT)).collect();
+    all.dedup();
+    // Others bear more on the pod than the nodes that are not for pods at all.
+    let of_control_plane = TAINTS.last().map_or("", |(_, advice)| *advice);
+    if all.iter().any(|advice| *advice != of_control_plane) {
+        all.retain(|advice| *advice != of_control_plane);
+    }
+    if all.is_empty() { vec![OTHER_TAINT] } else { all }
+}
+
 impl PodFinding for NotScheduled {
-    fn remedy(&self, service: &ObjectKey, pod: &str) -> Remedy {
-        if self.gates.is_empty() {
-            return scheduling::remedy(self.why.as_deref(), &self.message, &service.namespace, pod);
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let is_nowhere = match pod.left_out()? {
+            LeftOut::NoAddress => pod.pod.node_name.is_none(),
+            LeftOut::NodeNotFound { node } => node.is_empty(),
+            _ => false,
+        };
+        let scheduled = pod.condition("PodScheduled");
+        let scheduler = pod.details.map(|details| &details.scheduler_name);
+        let scheduler = scheduler.filter(|name| ***name != *"default-scheduler");
+        is_nowhere.then(|| Self {
+            why: scheduled.map(|condition| condition.reason.clone()),
+            message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
+            scheduler: scheduler.cloned().unwrap_or_default(),
+            node_selector: pod.details.map(|details| details.node_selector.clone()).unwrap_or_default(),
+            gates: pod.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
+            since: scheduled.and_then(|condition| condition.last_transition_time),
+        })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [Self { why, message, gates, scheduler, node_selector, .. }, ..] = all else {
+            return String::new();
+        };
+        let why = match (&**gates, why) {
+            ([], None) if scheduler.is_empty() => ", and no scheduler has reported on it".to_owned(),
+            ([], None) => format!(", and its scheduler, {scheduler}, has not reported on it"),
+            ([], Some(_)) if message.contains("node affinity/selector") && !node_selector.is_empty() => {
+                format!("{}; its nodeSelector is {}", reported("", message), node_selector.join(","))
+            }
+            ([], Some(_)) => reported("", message),
+            ([gate], _) => format!(": the scheduling gate {gate} holds it"),
+            (gates, _) => format!(": the scheduling gates {} hold it", gates.join(", ")),
+        };
+        format!("the pod is bound to no node{why}")
+    }
+
+    fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
+        let [Self { why, message, gates, scheduler, .. }, ..] = all else { return Remedy::default() };
+        if why.is_none() && gates.is_empty() && !scheduler.is_empty() {
+            let sentence =
+                format!("Start {scheduler}, which the pod's spec.schedulerName names, or correct the name");
+            return Remedy::ask(ClusterAdministrator, sentence).shown_by([pods.describe()]);
+        }
+        if gates.is_empty() {
+            return remedy_of(why.as_deref(), message, pods);
         }
         let sentence = format!(
             "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
-            self.gates.join(" and ")
+            gates.join(" and ")
         );
-        Remedy::ask(PodOwner, sentence).shown_by([describe(service, pod)])
+        Remedy::ask(PodOwner, sentence).shown_by([pods.describe()])
     }
 
     fn since(&self) -> Option<Timestamp> {
@@ -54,21 +212,99 @@ impl PodFinding for NotScheduled {
     }
 }
 
-impl fmt::Display for NotScheduled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { why, message, gates, .. } = self;
-        if !gates.is_empty() {
-            let (gate, hold) = if gates.len() == 1 { ("gate", "holds") } else { ("gates", "hold") };
-            return write!(
-                f,
-                "the pod is bound to no node: the scheduling {gate} {} {hold} it",
-                gates.join(", ")
-            );
+/// Returns the remedy for the reason and the message of the condition `PodScheduled`. `why` is
+/// `None` if the pod has no such condition.
+fn remedy_of(why: Option<&str>, message: &str, pods: &PodsOf<'_>) -> Remedy {
+    let Some(why) = why else {
+        return Remedy::ask(
+            ClusterAdministrator,
+            "Start the scheduler that the pod's spec.schedulerName names, or correct the name",
+        )
+        .shown_by([pods.describe()]);
+    };
+    if why == "SchedulerError" {
+        return Remedy::ask(ClusterAdministrator, "Look at the log of the scheduler, which failed")
+            .shown_by([pods.describe()]);
+    }
+    // The rest says why preemption would not help.
+    let causes = message.split(" preemption: ").next().unwrap_or_default().to_lowercase();
+    let (mut advice, mut shows) = (Vec::new(), Vec::new());
+    for (_, what, show) in CAUSES.iter().filter(|(words, ..)| causes.contains(words)) {
+        match *what {
+            "" => advice.extend(taints(&causes)),
+            what => advice.push(what),
         }
-        if why.is_none() {
-            return f.write_str("the pod is bound to no node, and no scheduler has reported on it");
+        if !shows.contains(show) {
+            shows.push(*show);
         }
-        f.write_str("the pod is bound to no node")?;
-        reported(f, "", message)
+    }
+    if advice.is_empty() {
+        return Remedy::ask(PodOwner, "Look at the scheduler's events").shown_by([pods.describe()]);
+    }
+    let person = if shows.contains(&Shows::Taints) { ClusterAdministrator } else { PodOwner };
+    let shows = shows.into_iter().map(|shows| shows.step(pods));
+    Remedy::ask(person, capital(&advice.join("; "))).shown_by(shows)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_core_model::ObjectKey;
+    use serde_json::json;
+
+    use super::*;
+    use crate::findings::Code;
+    use crate::findings::testing::code_of;
+
+    #[test]
+    fn a_pod_waits_for_a_node_before_it_waits_for_an_address() {
+        let pod = |node: Option<&str>| json!({"spec": {"nodeName": node}, "status": {"podIP": null, "podIPs": null}});
+        assert_eq!(code_of(pod(None)), Code::NotScheduled);
+        assert_eq!(code_of(pod(Some("a"))), Code::NoAddress);
+    }
+
+    /// The messages are those of kube-scheduler 1.36.
+    #[test]
+    fn each_cause_that_the_scheduler_names_has_its_advice() {
+        let service = ObjectKey::new("default", "web");
+        let pods = PodsOf { service: &service, pod: "web-1", is_alone: false };
+        let of = |why: Option<&str>, message: &str| {
+            let remedy = remedy_of(why, message, &pods);
+            let commands: Vec<String> = remedy.commands().collect();
+            format!("{why:?} {message}\n  {}\n  {}", remedy.sentence, commands.join("\n  "))
+        };
+        let unschedulable = |message: &str| of(Some("Unschedulable"), message);
+        let texts = [
+            of(None, ""),
+            of(Some("SchedulerError"), "context deadline exceeded"),
+            unschedulable(
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {key: value}. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+            ),
+            unschedulable("0/3 nodes are available: 3 Too many pods."),
+            unschedulable("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."),
+            unschedulable("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."),
+            unschedulable("0/3 nodes are available: 3 node(s) didn't match pod affinity rules."),
+            unschedulable("0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints."),
+            unschedulable(
+                "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            ),
+            unschedulable("persistentvolumeclaim \"data\" not found"),
+            unschedulable("0/3 nodes are available: 1 node(s) had volume node affinity conflict."),
+            unschedulable(
+                "0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports.",
+            ),
+            unschedulable("no nodes available to schedule pods"),
+            unschedulable(
+                "0/2 nodes are available: 2 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            ),
+            unschedulable(
+                "0/3 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 2 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.",
+            ),
+            unschedulable(
+                "0/1 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }.",
+            ),
+            unschedulable("0/3 nodes are available: 3 node(s) had untolerated taint(s)."),
+            unschedulable("0/3 nodes are available: 1 Insufficient memory, 2 node(s) were unschedulable."),
+        ];
+        insta::assert_snapshot!(texts.join("\n"));
     }
 }

@@ -1,14 +1,17 @@
 //! The pod lacks some of the container ports that the Service asks for.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Service, Text};
+use kube_endpoint_core_model::pod::ContainerPort;
+use kube_endpoint_core_model::service::TargetPort;
+use kube_endpoint_core_model::{Service, Text};
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
-use crate::findings::pod_reason::{DeadPort, NamedPort, PodFinding, list, name_port, not_found, patch_ports};
+use crate::findings::pod::{Judged, Publication, ports_of};
+use crate::findings::pod_reason::{
+    DeadPort, NamedPort, PodFinding, PodsOf, list, name_port, not_found, patch_ports,
+};
 use crate::findings::rank::TrafficLost;
 
 about! {
@@ -36,8 +39,40 @@ pub struct SomePortsNotFound {
 }
 
 impl PodFinding for SomePortsNotFound {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        Remedy::ask(ServiceOwner, name_port(&self.wanted, &self.has, self.elsewhere, Some(&self.free)))
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let missing = pod.missing_ports();
+        if missing.is_empty() || pod.publication() != Publication::Ready {
+            return None;
+        }
+        let wanted = pod.wanted(|port| missing.contains(&port.name));
+        Some(Self {
+            elsewhere: pod.others_have(&wanted),
+            wanted,
+            has: ports_of(pod.pod),
+            dead: dead_ports(pod, missing),
+            free: free_ports(pod),
+        })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [Self { wanted, has, elsewhere, dead, .. }, ..] = all else { return String::new() };
+        if dead.is_empty() {
+            return not_found(wanted, has, *elsewhere);
+        }
+        let ports: Vec<String> = dead.iter().map(DeadPort::to_string).collect();
+        let targets: Vec<String> = dead.iter().map(|port| format!("{:?}", port.target)).collect();
+        let (word, have) = if dead.len() == 1 { ("port", "has") } else { ("ports", "have") };
+        format!(
+            "{word} {} of the Service {have} no endpoint: no pod has a container port named {}; the pod has {}",
+            ports.join(" and "),
+            targets.join(" or "),
+            list(has)
+        )
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [Self { wanted, has, elsewhere, free, .. }, ..] = all else { return Remedy::default() };
+        Remedy::ask(ServiceOwner, name_port(wanted, has, *elsewhere, Some(free)))
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -57,21 +92,42 @@ impl PodFinding for SomePortsNotFound {
     }
 }
 
-impl fmt::Display for SomePortsNotFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wanted, has, elsewhere, dead, .. } = self;
-        if dead.is_empty() {
-            return not_found(f, wanted, has, *elsewhere);
+/// Returns those of the missing ports that no pod has.
+fn dead_ports(pod: &Judged<'_>, missing: &[Text]) -> Vec<DeadPort> {
+    let missing = pod.service.ports.iter().filter(|port| missing.contains(&port.name));
+    let dead = missing.filter_map(|port| match &port.target_port {
+        TargetPort::Name(target) if !pod.ports_of_pods.contains(&(&**target, &*port.protocol)) => {
+            Some(DeadPort { port: port.port, name: port.name.clone(), target: target.clone() })
         }
-        let ports: Vec<String> = dead.iter().map(DeadPort::to_string).collect();
-        let targets: Vec<String> = dead.iter().map(|port| format!("{:?}", port.target)).collect();
-        let (word, have) = if dead.len() == 1 { ("port", "has") } else { ("ports", "have") };
-        write!(
-            f,
-            "{word} {} of the Service {have} no endpoint: no pod has a container port named {}; the pod has {}",
-            ports.join(" and "),
-            targets.join(" or "),
-            list(has)
-        )
+        _ => None,
+    });
+    dead.collect()
+}
+
+/// Returns the names of the pod's ports to which no port of the Service leads.
+fn free_ports(pod: &Judged<'_>) -> Vec<Text> {
+    let is_used = |one: &ContainerPort| {
+        pod.service.ports.iter().any(|port| match &port.target_port {
+            TargetPort::Name(name) => *name == one.name,
+            TargetPort::Number(number) => *number == one.container_port,
+        })
+    };
+    let free = pod.pod.ports.iter().filter(|one| !one.name.is_empty() && !is_used(one));
+    free.map(|one| one.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_pod_with_one_of_two_ports_lacks_some() {
+        let some = example("ep023-name-of-no-pod");
+        assert!(some.finds(Code::SomePortsNotFound));
+        let one = json!({"spec": {"ports": [{"name": "other", "port": 80, "targetPort": 8080}]}});
+        assert!(!some.with("Service/web", one).finds(Code::SomePortsNotFound));
     }
 }

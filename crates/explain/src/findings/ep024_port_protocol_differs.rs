@@ -1,13 +1,11 @@
 //! The pod has a container port of that name, but with another protocol.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::{NamedPort, PodFinding};
+use crate::findings::pod::{Judged, ports_of};
+use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf};
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
@@ -27,8 +25,24 @@ pub struct PortProtocolDiffers {
 }
 
 impl PodFinding for PortProtocolDiffers {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        let Self { wanted, has } = self;
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let has = ports_of(pod.pod);
+        pod.lacks_all_ports()?.into_iter().find_map(|wanted| {
+            let same_name = has.iter().find(|port| port.name == wanted.name)?;
+            Some(Self { has: same_name.clone(), wanted })
+        })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [Self { wanted, has }, ..] = all else { return String::new() };
+        format!(
+            "the container port {} is {}, and the Service asks for {}",
+            wanted.name, has.protocol, wanted.protocol
+        )
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [Self { wanted, has }, ..] = all else { return Remedy::default() };
         let sentence = format!(
             "Set the protocol of the Service's port to {}, or that of the container port {:?} to {}",
             has.protocol, wanted.name, wanted.protocol
@@ -37,13 +51,18 @@ impl PodFinding for PortProtocolDiffers {
     }
 }
 
-impl fmt::Display for PortProtocolDiffers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { wanted, has } = self;
-        write!(
-            f,
-            "the container port {} is {}, and the Service asks for {}",
-            wanted.name, has.protocol, wanted.protocol
-        )
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_port_of_the_name_with_another_protocol_does_not_count() {
+        let differs = example("ep024-port-protocol-differs");
+        assert!(differs.finds(Code::PortProtocolDiffers));
+        let ports = json!({"spec": {"ports": [{"port": 80, "targetPort": "other"}]}});
+        assert!(!differs.with("Service/web", ports).finds(Code::PortProtocolDiffers));
     }
 }

@@ -1,13 +1,12 @@
 //! The Endpoints object has no room for the pod.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{LeftOut, Verdict};
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::{Judged, Publication};
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 
 about! {
     /// An Endpoints object holds at most 1000 addresses. The controller leaves out the others,
@@ -22,7 +21,18 @@ about! {
 pub struct OverCapacity {}
 
 impl PodFinding for OverCapacity {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let in_slices = pod.left_out().is_some_and(|reason| *reason == LeftOut::OverCapacity);
+        let in_endpoints = matches!(pod.in_endpoints, Some(Verdict::LeftOut(LeftOut::OverCapacity)));
+        let is_told = in_slices || (in_endpoints && pod.publication() == Publication::Ready);
+        is_told.then_some(Self {})
+    }
+
+    fn message(_: &[&Self]) -> String {
+        "the Endpoints object holds as many addresses as it may".to_owned()
+    }
+
+    fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {
         let sentence =
             "Nothing, if clients read EndpointSlices, which hold all pods; Endpoints hold at most 1000";
         Remedy::ask(ServiceOwner, sentence)
@@ -33,8 +43,15 @@ impl PodFinding for OverCapacity {
     }
 }
 
-impl fmt::Display for OverCapacity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the Endpoints object holds as many addresses as it may")
+#[cfg(test)]
+mod tests {
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_service_with_one_pod_less_has_room() {
+        let full = example("ep025-over-capacity");
+        assert!(full.finds(Code::OverCapacity));
+        assert!(!full.without("Pod/web-2").finds(Code::OverCapacity));
     }
 }

@@ -1,13 +1,11 @@
 //! The pod has no Ready condition.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it
@@ -22,14 +20,28 @@ about! {
 pub struct ReadinessUnknown {}
 
 impl PodFinding for ReadinessUnknown {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        (pod.is_unready() && pod.pod.ready.is_none()).then_some(Self {})
+    }
+
+    fn message(_: &[&Self]) -> String {
+        "the pod has no Ready condition: no kubelet has reported on it".to_owned()
+    }
+
+    fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {
         let sentence = "Look at the kubelet of the pod's node, or at who writes the pod's status";
         Remedy::ask(ClusterAdministrator, sentence)
     }
 }
 
-impl fmt::Display for ReadinessUnknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the pod has no Ready condition: no kubelet has reported on it")
+#[cfg(test)]
+mod tests {
+    use crate::findings::Code;
+    use crate::findings::testing::{code_of, with_conditions};
+
+    #[test]
+    fn a_condition_that_is_unknown_is_a_condition() {
+        assert_eq!(code_of(with_conditions(&[])), Code::ReadinessUnknown);
+        assert_eq!(code_of(with_conditions(&[("Ready", "Unknown")])), Code::NotReady);
     }
 }

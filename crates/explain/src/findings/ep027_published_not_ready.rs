@@ -1,14 +1,13 @@
 //! The pod is not ready, and the Service publishes it nevertheless.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Timestamp};
+use kube_endpoint_core_model::Timestamp;
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::{Judged, Publication};
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a
@@ -30,7 +29,16 @@ pub struct PublishedNotReady {
 }
 
 impl PodFinding for PublishedNotReady {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let is_published = pod.publication() == Publication::Ready && !pod.is_serving();
+        (is_published && !pod.pod.is_ready()).then(|| Self { since: pod.not_ready_since() })
+    }
+
+    fn message(_: &[&Self]) -> String {
+        "the pod is not ready, and publishNotReadyAddresses publishes it nevertheless".to_owned()
+    }
+
+    fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {
         Remedy::ask(ServiceOwner, "Nothing, if clients expect that; else unset publishNotReadyAddresses")
     }
 
@@ -43,8 +51,18 @@ impl PodFinding for PublishedNotReady {
     }
 }
 
-impl fmt::Display for PublishedNotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the pod is not ready, and publishNotReadyAddresses publishes it nevertheless")
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_service_publishes_pods_that_are_not_ready_only_if_it_says_so() {
+        let published = example("ep027-published-not-ready");
+        assert!(published.finds(Code::PublishedNotReady));
+        let not = json!({"spec": {"publishNotReadyAddresses": false}});
+        assert!(!published.with("Service/web", not).finds(Code::PublishedNotReady));
     }
 }

@@ -1,13 +1,11 @@
 //! The pod should receive traffic, and no slice that the Service uses holds it as ready.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use serde::Serialize;
 
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 
 about! {
     /// The plan publishes the pod as ready, and no slice that the Service uses holds its address as
@@ -22,7 +20,15 @@ about! {
 pub struct NotWritten {}
 
 impl PodFinding for NotWritten {
-    fn remedy(&self, service: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        pod.is_due.then_some(Self {})
+    }
+
+    fn message(_: &[&Self]) -> String {
+        "the pod should receive traffic, and no slice that the Service uses holds it as ready".to_owned()
+    }
+
+    fn remedy(_: &[&Self], PodsOf { service, .. }: &PodsOf<'_>) -> Remedy {
         let selector = format!("{LABEL_SERVICE_NAME}={}", service.name);
         let slices = Step::kubectl_in(&service.namespace, ["get", "endpointslices", "-l", &selector]);
         Remedy::new("Look at what the explanation says about the slices of the Service").shown_by([slices])
@@ -33,8 +39,15 @@ impl PodFinding for NotWritten {
     }
 }
 
-impl fmt::Display for NotWritten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the pod should receive traffic, and no slice that the Service uses holds it as ready")
+#[cfg(test)]
+mod tests {
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_pod_is_written_once_a_controller_runs() {
+        let unserved = example("ep028-not-written");
+        assert!(unserved.finds(Code::NotWritten));
+        assert!(!unserved.served().finds(Code::NotWritten));
     }
 }

@@ -1,15 +1,16 @@
 //! The pod has an address of one of the Service's IP families only.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use kube_endpoint_core_model::{IpFamily, ObjectKey};
+use kube_endpoint_core_model::IpFamily;
 use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::{PodFinding, any_of};
+use crate::findings::pod::{Judged, Publication};
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 use crate::findings::rank::TrafficLost;
+use crate::findings::{ep016_no_address_of_family, words};
 
 about! {
     /// A dual-stack Service has slices of both families. This pod is in those of one family, so
@@ -31,14 +32,31 @@ pub struct SomeFamiliesMissing {
 }
 
 impl PodFinding for SomeFamiliesMissing {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        let has = if self.has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
-        let or = if self.first_is_missing {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let families = pod.service.ip_families.iter();
+        let missing = families.filter(|family| pod.pod.addresses(**family).next().is_none());
+        let missing: Vec<_> = missing.copied().collect();
+        let first = pod.service.ip_families.first();
+        let first_is_missing = first.is_some_and(|first| missing.contains(first));
+        let is_published = pod.publication() == Publication::Ready && !missing.is_empty();
+        is_published.then(|| Self { missing, has: pod.pod.pod_ips.to_vec(), first_is_missing })
+    }
+
+    fn message(all: &[&Self]) -> String {
+        let [first, ..] = all else { return String::new() };
+        let has = all.iter().map(|one| &*one.has);
+        ep016_no_address_of_family::no_address(&words::families(&first.missing), has)
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        let [Self { missing, has, first_is_missing }, ..] = all else { return Remedy::default() };
+        let has = if has.iter().any(IpAddr::is_ipv4) { "IPv4" } else { "IPv6" };
+        let or = if *first_is_missing {
             format!("create the Service again with {has} alone, since its first family cannot be changed")
         } else {
             format!("make the Service single-stack: it then keeps {has}, its first family")
         };
-        Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", any_of(&self.missing)))
+        Remedy::ask(ServiceOwner, format!("Give all pods {} addresses, or {or}", words::families(missing)))
     }
 
     fn group(&self) -> Option<String> {
@@ -54,9 +72,18 @@ impl PodFinding for SomeFamiliesMissing {
     }
 }
 
-impl fmt::Display for SomeFamiliesMissing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has: Vec<String> = self.has.iter().map(IpAddr::to_string).collect();
-        write!(f, "the pod has no {} address, only {}", any_of(&self.missing), has.join(", "))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_single_stack_service_lacks_no_family() {
+        let dual = example("ep029-some-families-missing");
+        assert!(dual.finds(Code::SomeFamiliesMissing));
+        let single = json!({"spec": {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}});
+        assert!(!dual.with("Service/web", single).finds(Code::SomeFamiliesMissing));
     }
 }

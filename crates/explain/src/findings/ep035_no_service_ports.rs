@@ -9,7 +9,8 @@ use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 use crate::models::traffic::ServedBy;
 
 about! {
@@ -41,7 +42,17 @@ impl fmt::Display for NoServicePorts {
 }
 
 impl PodFinding for NoServicePorts {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        let lacks = pod.service.ports.is_empty() && !pod.service.is_headless();
+        (lacks && pod.left_out().is_none()).then_some(Self {})
+    }
+
+    /// The finding about the Service says more.
+    fn message(_: &[&Self]) -> String {
+        "the Service has no ports".to_owned()
+    }
+
+    fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {
         Remedy::ask(ServiceOwner, "Add a port to spec.ports of the Service")
     }
 

@@ -10,7 +10,7 @@ use super::{Fault, Finding};
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::inputs::FaultInputs;
-use crate::findings::pod_reason::capital;
+use crate::findings::words::capital;
 use crate::models::cluster::SomeNodes;
 
 about! {

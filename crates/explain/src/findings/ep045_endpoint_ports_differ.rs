@@ -12,8 +12,9 @@ use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, PortsOfFamily, asked_for, other_ports};
-use crate::findings::pod_reason::{NamedPort, capital};
+use crate::findings::pod_reason::NamedPort;
 use crate::findings::rank::TrafficLost;
+use crate::findings::words::capital;
 use crate::models::traffic::UnansweredQuestion;
 
 about! {

@@ -13,9 +13,11 @@ use crate::findings::inputs::{Behind, FaultInputs};
 use crate::findings::rank::TrafficLost;
 
 about! {
-    /// The controllers would write slices now. Within 30 seconds of the newest change that is
-    /// normal, and the severity is info. Later, it means that the controller does not run, has no
-    /// leader, or fails to write. If a controller wrote slices of another Service less than two
+    /// The controllers would write slices now. Within 10 seconds of the oldest change that they do
+    /// not show, that is normal, and the severity is info. Later, it means that the controller does
+    /// not run, has no leader, or fails to write: the severity is warning, and after 30 seconds
+    /// error. It is error at once if no endpoint receives traffic while a ready pod waits, and if
+    /// the slices name a pod that does not exist any more. If a controller wrote slices of another Service less than two
     /// minutes ago, it runs, and the message says so. If no controller runs, the finding is
     /// [EP073](#ep073-cluster-unserved).
     ///
@@ -40,7 +42,7 @@ impl Finding for SlicesBehind {
     }
 
     fn severity(&self) -> Option<Severity> {
-        (!self.0.is_late || self.0.is_meant()).then_some(Severity::Info)
+        self.0.severity()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -51,7 +53,7 @@ impl Finding for SlicesBehind {
     }
 
     fn traffic_lost(&self) -> TrafficLost {
-        if self.0.is_late { TrafficLost::Some } else { TrafficLost::None }
+        if self.0.may_be_under_way() { TrafficLost::None } else { TrafficLost::Some }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Serialize;
 
 use super::Finding;
@@ -16,7 +16,7 @@ use crate::findings::code::Severity;
 use crate::findings::inputs::{Behind, FaultInputs};
 
 about! {
-    /// As EP050, for the Endpoints object. kube-proxy and DNS read slices. If no slice is behind,
+    /// As EP050, for the Endpoints object. kube-proxy and DNS read slices. If no slice is late,
     /// only clients that read Endpoints miss something, and the severity is info: the endpoints
     /// controller may be switched off on purpose (`--controllers=*,-endpoints-controller`). It is
     /// warning if a controller has written Endpoints of other Services since the slices of this
@@ -32,7 +32,7 @@ about! {
 pub struct EndpointsBehind {
     #[serde(flatten)]
     pub behind: Behind,
-    /// True if no slice is known to be behind. Only clients that read Endpoints miss something
+    /// True if no slice is known to be late. Only clients that read Endpoints miss something
     /// then, and the endpoints controller may be switched off on purpose.
     pub is_alone: bool,
     /// True if other Endpoints have been written since the change, so that the endpoints controller
@@ -46,11 +46,12 @@ impl Finding for EndpointsBehind {
         let Some(due) = due else { return Vec::new() };
         let key = &inputs.service.key;
         let written = inputs.objects.endpoints_writes.get(key).and_then(by_controller);
-        let behind = inputs.aged(due, inputs.refused(OutputKind::Endpoints, written));
+        let unwritten = inputs.changes.of_endpoints(inputs.planned);
+        let behind = inputs.aged(due, unwritten, inputs.refused(OutputKind::Endpoints, written));
         // If there are none at all, a flag may retire those of the namespace.
         let may_be_alone_late = behind.is_late && inputs.objects.endpoints_of(key).is_some();
         vec![Self {
-            is_alone: inputs.planned.slice_writes().all(Writes::is_empty),
+            is_alone: inputs.slices_behind().is_none_or(|slices| slices.may_be_under_way()),
             others_written: may_be_alone_late && others_are_written(inputs, written),
             behind,
         }]
@@ -94,7 +95,7 @@ impl fmt::Display for EndpointsBehind {
 /// write of its own Endpoints.
 fn others_are_written(inputs: &FaultInputs<'_>, written: Option<Timestamp>) -> bool {
     let Some(slices) = inputs.slices_written() else { return false };
-    let changed = slices.max(inputs.newest.unwrap_or(slices));
+    let changed = slices.max(inputs.changes.newest().unwrap_or(slices));
     let sign = inputs.cluster.signs.endpoints.filter(|sign| Some(*sign) > written);
     sign.is_some_and(|sign| age::since(changed, sign) > inputs.options.late_after)
 }

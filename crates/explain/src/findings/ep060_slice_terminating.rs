@@ -11,7 +11,7 @@ use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::inputs::FaultInputs;
-use crate::findings::pod_reason::{capital, held};
+use crate::findings::words::{capital, held};
 
 about! {
     /// A slice with a deletion timestamp stays until somebody removes its finalizers. The

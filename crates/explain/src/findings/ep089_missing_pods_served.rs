@@ -1,12 +1,12 @@
-//! Slices that are behind, or that nobody maintains, send clients to pods that do not exist any
-//! more.
+//! Slices send clients to pods that do not exist any more, have ended, are not ready or have other
+//! addresses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::{
-    ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
+    ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
 use serde::Serialize;
@@ -16,32 +16,67 @@ use super::words::{names, start_selector_controller};
 use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
-use crate::findings::inputs::FaultInputs;
+use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::findings::rank::TrafficLost;
+use crate::models::dead::DeadEndpoint;
 use crate::models::hand_over::made_by_controller;
 use crate::models::selection::Selection;
 
 about! {
     /// The slices are late (EP050), and hold ready endpoints of pods that are none of the
-    /// Service's. Their addresses may belong to other pods by now. It is an error if no pod of the
-    /// Service receives traffic, and if nobody maintains the slices: kube-controller-manager left
-    /// them when the Service lost its selector, or the add-on when it got one.
+    /// Service's: it is an error if such a pod does not exist any more, or if no pod of the Service
+    /// receives traffic.
+    ///
+    /// Or somebody else wrote the endpoints, as an operator or a person, in slices or in Endpoints
+    /// that are mirrored; or nobody maintains the slices: they stay when a Service loses its
+    /// selector, or begins or ceases to name an EndpointSelector. Their endpoints are compared with
+    /// the pods that they name, or that have their addresses, in the namespace of the Service. A
+    /// pod that is gone, that was replaced, that has ended or that has other addresses is an error:
+    /// the address may belong to another pod by now. A pod that has not been ready for 30 seconds
+    /// is a warning, unless the Service publishes such pods; so is a node that does not exist any
+    /// more. Endpoints with an error do not count as receiving traffic.
     EP089 "missing-pods-served" Warning may_be_under_way
-    "Slices that are behind, or that nobody maintains, send clients to pods that do not exist any more."
+    "Slices send clients to pods that do not exist any more, have ended, are not ready or have other addresses."
 }
 
-/// Pods that slices name and that are none of the Service's, or have gone.
+/// The maximum number of endpoints in a sentence.
+const ENDPOINTS_IN_A_SENTENCE: usize = 3;
+
+/// Pods that slices name and that do not answer, or are none of the Service's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingPodsServed {
     /// The pods that the slices name.
     pub pods: Vec<Text>,
-    /// True if no pod of the Service receives traffic.
+    /// True if no endpoint of the Service receives traffic.
     pub none_is_left: bool,
     /// True if the Service names an EndpointSelector.
     pub is_attached: bool,
-    /// The slices, if nobody maintains them.
+    pub writer: Writer,
+    /// The endpoints that somebody else than a controller keeps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left: Vec<Text>,
+    pub endpoints: Vec<DeadEndpoint>,
+    /// True if one of the pods cannot come back.
+    #[serde(skip)]
+    pub(crate) are_gone: bool,
+    /// True if the Service has a selector.
+    #[serde(skip)]
+    pub(crate) has_selector: bool,
+}
+
+/// The writer of endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Writer {
+    /// The controller that makes the slices from pods; it is late.
+    Controller,
+    /// Nobody: another controller left the slices.
+    Nobody,
+    /// The field manager of the Endpoints, from which the slices are mirrored, if it is known.
+    Endpoints(Option<Text>),
+    /// The manager that the label of the slices names.
+    Manager(Option<Text>),
 }
 
 impl Finding for MissingPodsServed {
@@ -50,42 +85,75 @@ impl Finding for MissingPodsServed {
         if !known.slices || !known.pods {
             return Vec::new();
         }
-        Self::of_late_slices(inputs).into_iter().chain(Self::of_left_slices(inputs)).collect()
+        Self::of_late_slices(inputs).into_iter().chain(Self::of_written(inputs)).collect()
     }
 
     fn severity(&self) -> Option<Severity> {
-        (self.none_is_left || !self.left.is_empty()).then_some(Severity::Error)
+        (self.none_is_left || self.are_gone || self.writer == Writer::Nobody).then_some(Severity::Error)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
-        match (self.left.is_empty(), self.is_attached) {
-            (false, _) => self.remedy_of_left_slices(service),
-            (true, true) => start_selector_controller(),
-            (true, false) => Remedy::ask(
-                ClusterAdministrator,
-                "Bring the EndpointSlice controller back, which takes these endpoints out of the slices",
-            ),
-        }
+        let why = "clients reach nobody there, or another pod";
+        let (writes, sentence) = match &self.writer {
+            Writer::Controller if self.is_attached => return start_selector_controller(),
+            Writer::Controller => {
+                return Remedy::ask(
+                    ClusterAdministrator,
+                    "Bring the EndpointSlice controller back, which takes these endpoints out of the slices",
+                );
+            }
+            Writer::Nobody => (None, self.care()),
+            Writer::Endpoints(by) => (by.as_ref(), "the Endpoints".to_owned()),
+            Writer::Manager(by) => (by.as_ref(), self.slices_named()),
+        };
+        let sentence = match (&self.writer, writes) {
+            (Writer::Nobody, _) => sentence,
+            (_, Some(by)) => format!("Correct {sentence}, or look at why {by} does not: {why}"),
+            (_, None) => format!("Correct {sentence}, or find out who should: {why}"),
+        };
+        let shown = |kind: &str, names: &[&str]| {
+            let words = [&["get", kind], names, &["-o", "yaml", "--show-managed-fields"]].concat();
+            Step::kubectl_in(&service.namespace, words)
+        };
+        let slices = self.slices();
+        let slices: Vec<&str> = slices.iter().map(|slice| &***slice).collect();
+        let show = match self.writer {
+            Writer::Endpoints(_) => shown("endpoints", &[&service.name]),
+            _ => shown("endpointslice", &slices),
+        };
+        Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+    }
+
+    fn traffic_lost(&self) -> TrafficLost {
+        TrafficLost::Some
     }
 }
 
 impl fmt::Display for MissingPodsServed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, pods) = (self.pods.len(), names(&self.pods));
-        if !self.left.is_empty() {
-            let (noun, send) = if self.left.len() == 1 { ("slice", "sends") } else { ("slices", "send") };
-            let pod = if count == 1 { "pod that has ended" } else { "pods that have ended" };
-            let slices = names(&self.left);
-            return write!(
-                f,
-                "{noun} {slices}, which nobody maintains, {send} clients to {count} {pod}: {pods}"
-            );
+        let many = self.slices().len() > 1 || matches!(self.writer, Writer::Endpoints(_));
+        let send = if many { "send" } else { "sends" };
+        match &self.writer {
+            Writer::Controller => {
+                let (count, pods) = (self.pods.len(), names(&self.pods));
+                let (pod, does) = if count == 1 { ("pod", "does") } else { ("pods", "do") };
+                return write!(
+                    f,
+                    "slices send clients to {count} {pod} that the Service does not select or that {does} not exist any more: {pods}"
+                );
+            }
+            Writer::Nobody => write!(f, "{}, which nobody maintains,", self.slices_named())?,
+            Writer::Endpoints(_) => f.write_str("the Endpoints")?,
+            Writer::Manager(_) => f.write_str(&self.slices_named())?,
         }
-        let (pod, does) = if count == 1 { ("pod", "does") } else { ("pods", "do") };
-        write!(
-            f,
-            "slices send clients to {count} {pod} that the Service does not select or that {does} not exist any more: {pods}"
-        )
+        write!(f, " {send} clients to ")?;
+        let listed: Vec<String> =
+            self.endpoints.iter().take(ENDPOINTS_IN_A_SENTENCE).map(ToString::to_string).collect();
+        f.write_str(&listed.join("; to "))?;
+        match self.endpoints.len().saturating_sub(ENDPOINTS_IN_A_SENTENCE) {
+            0 => Ok(()),
+            more => write!(f, "; and to {more} more"),
+        }
     }
 }
 
@@ -97,72 +165,116 @@ impl MissingPodsServed {
         if !inputs.selection.selects_pods() || !is_late() {
             return None;
         }
-        let own: BTreeSet<&Text> = inputs.pods.iter().map(|pod| &pod.key.name).collect();
+        let own: BTreeSet<(&Text, &Text)> = inputs.pods.iter().map(|pod| (&pod.key.name, &pod.uid)).collect();
         let manager = &inputs.selection.plan_options(inputs.options).manager;
-        let mut missing: BTreeSet<Text> = BTreeSet::new();
+        let (mut missing, mut are_gone) = (BTreeSet::new(), false);
         for slice in inputs.slices().iter().filter(|slice| slice.is_managed_by(manager)) {
             let addresses_sent = inputs.served.endpoints_of(slice);
             let ready = slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false));
             for endpoint in ready.filter(|endpoint| addresses_sent(endpoint) > 0) {
                 let target = endpoint.target_ref.as_ref().filter(|target| *target.kind == *"Pod");
-                missing.extend(target.map(|target| target.name.clone()).filter(|name| !own.contains(name)));
+                let is_own = |name, uid: &Text| match uid.is_empty() {
+                    true => own.iter().any(|(own, _)| *own == name),
+                    false => own.contains(&(name, uid)),
+                };
+                let Some(target) = target.filter(|target| !is_own(&target.name, &target.uid)) else {
+                    continue;
+                };
+                let namespace = inputs.service.key.namespace.clone();
+                let key = ObjectKey { namespace, name: target.name.clone() };
+                are_gone |= inputs.objects.is_gone(&key, &target.uid);
+                missing.insert(key.name);
             }
         }
         (!missing.is_empty()).then(|| Self {
             pods: missing.into_iter().collect(),
             none_is_left: inputs.counts.receiving == Some(0),
             is_attached: matches!(inputs.selection, Selection::Attached { .. }),
-            left: Vec::new(),
+            writer: Writer::Controller,
+            endpoints: Vec::new(),
+            are_gone,
+            has_selector: inputs.service.selects_pods(),
         })
     }
 
-    /// Looks at slices that nobody maintains, for pods that have gone: another controller left them
-    /// when the Service began or ceased to name an EndpointSelector.
-    fn of_left_slices(inputs: &FaultInputs<'_>) -> Option<Self> {
-        let is_left: &dyn Fn(&EndpointSlice) -> bool = match inputs.selection {
-            Selection::Attached { .. } | Selection::Unusable { .. } => &|slice| {
-                let key = &inputs.service.key;
-                let is_mirror_left = || {
-                    made_by_controller(inputs.objects, key)
-                        || inputs.objects.endpoints_stay(key).is_some_and(Keep::is_uncertain)
-                };
-                slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
-                    || slice.is_managed_by(MIRRORING_CONTROLLER) && is_mirror_left()
-            },
-            Selection::Own(_) => &|slice| slice.is_managed_by(SELECTOR_CONTROLLER),
-            Selection::None | Selection::NotKnown { .. } => return None,
-        };
-        let (mut slices, mut pods) = (BTreeSet::new(), BTreeSet::new());
-        for slice in inputs.slices().iter().filter(|slice| is_left(slice)) {
-            let gone = inputs.gone_pods(slice);
-            if !gone.is_empty() {
-                slices.insert(slice.metadata.name.clone());
-                pods.extend(gone);
+    /// Looks at the slices that nobody maintains, or that somebody else writes.
+    fn of_written(inputs: &FaultInputs<'_>) -> Vec<Self> {
+        let key = &inputs.service.key;
+        let mut by_writer: BTreeMap<Writer, Vec<DeadEndpoint>> = BTreeMap::new();
+        for slice in inputs.slices() {
+            let writer = match slice.metadata.labels.get(LABEL_MANAGED_BY) {
+                _ if is_left(inputs, slice) => Writer::Nobody,
+                Some(_) if is_mirrored(slice) => {
+                    let write = inputs.objects.endpoints_writes.get(key);
+                    Writer::Endpoints(write.map(|write| write.by.clone()))
+                }
+                manager => Writer::Manager(manager.cloned()),
+            };
+            let dead = inputs.dead.iter().filter(|dead| dead.slice == slice.metadata.name);
+            // A hand-over keeps pods that are not ready for a moment.
+            let is_held = writer == Writer::Nobody && !matches!(inputs.selection, Selection::None);
+            let dead: Vec<_> = dead.filter(|dead| !is_held || !dead.may_come_back()).cloned().collect();
+            if !dead.is_empty() {
+                by_writer.entry(writer).or_default().extend(dead);
             }
         }
-        (!pods.is_empty()).then(|| Self {
-            pods: pods.into_iter().collect(),
-            none_is_left: inputs.counts.receiving == Some(0),
-            is_attached: inputs.service.endpoint_selector().is_some(),
-            left: slices.into_iter().collect(),
-        })
-    }
-
-    fn remedy_of_left_slices(&self, service: &ObjectKey) -> Remedy {
-        let slices: Vec<&str> = self.left.iter().map(|slice| &**slice).collect();
-        let show = Step::kubectl_in(
-            &service.namespace,
-            [&["get", "endpointslice"], &*slices, &["-o", "yaml", "--show-managed-fields"]].concat(),
-        );
-        let sentence = match self.is_attached {
-            true => {
-                "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then, delete the slices: clients reach addresses that other pods may have by now"
-            }
-            false => {
-                "Look why the endpoint selector controller leaves them: does it run? Until then, delete the slices: clients reach addresses that other pods may have by now"
+        let one = |(writer, endpoints): (Writer, Vec<DeadEndpoint>)| {
+            let pods: BTreeSet<&Text> = endpoints.iter().filter_map(|dead| dead.pod.as_ref()).collect();
+            Self {
+                pods: pods.into_iter().cloned().collect(),
+                none_is_left: inputs.counts.is_down(),
+                is_attached: inputs.service.endpoint_selector().is_some(),
+                writer,
+                has_selector: inputs.service.selects_pods(),
+                are_gone: endpoints.iter().any(|dead| !dead.may_come_back()),
+                endpoints,
             }
         };
-        Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+        by_writer.into_iter().map(one).collect()
+    }
+
+    fn slices(&self) -> BTreeSet<&Text> {
+        self.endpoints.iter().map(|dead| &dead.slice).collect()
+    }
+
+    fn slices_named(&self) -> String {
+        let slices: Vec<Text> = self.slices().into_iter().cloned().collect();
+        format!("{} {}", if slices.len() == 1 { "slice" } else { "slices" }, names(&slices))
+    }
+
+    /// Returns what to do about slices that nobody maintains.
+    fn care(&self) -> String {
+        let look = match (self.is_attached, self.has_selector) {
+            (true, _) => {
+                "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then, delete the slices"
+            }
+            (false, true) => {
+                "Look why the endpoint selector controller leaves them: does it run? Until then, delete the slices"
+            }
+            (false, false) => {
+                "Restore the selector, or write other endpoints for the Service and delete the slices"
+            }
+        };
+        format!("{look}: clients reach addresses that other pods may have by now")
+    }
+}
+
+/// Returns true if nobody maintains a slice: another controller left it when the Service lost its
+/// selector, or began or ceased to name an EndpointSelector.
+fn is_left(inputs: &FaultInputs<'_>, slice: &EndpointSlice) -> bool {
+    let key = &inputs.service.key;
+    let is_mirror_left = || {
+        made_by_controller(inputs.objects, key)
+            || inputs.objects.endpoints_stay(key).is_some_and(Keep::is_uncertain)
+    };
+    let is_of_pods = slice.is_managed_by(ENDPOINTSLICE_CONTROLLER);
+    match inputs.selection {
+        Selection::Attached { .. } | Selection::Unusable { .. } => {
+            is_of_pods || slice.is_managed_by(MIRRORING_CONTROLLER) && is_mirror_left()
+        }
+        Selection::Own(_) => slice.is_managed_by(SELECTOR_CONTROLLER),
+        Selection::None => is_of_pods || slice.is_managed_by(SELECTOR_CONTROLLER),
+        Selection::NotKnown { .. } => false,
     }
 }
 

@@ -1,10 +1,9 @@
 //! The pod is ready, and the readiness of the EndpointSelector does not choose it.
 
-use kube_endpoint_core_model::ObjectKey;
-
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
-use crate::findings::pod_reason::PodFinding;
+use crate::findings::pod::Judged;
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 
 pub(crate) use crate::models::leader::NotChosen;
 
@@ -16,11 +15,36 @@ about! {
 }
 
 impl PodFinding for NotChosen {
-    fn remedy(&self, _: &ObjectKey, _: &str) -> Remedy {
-        Remedy::ask(ServiceOwner, self.advice())
+    fn find(pod: &Judged<'_>) -> Option<Self> {
+        Some(pod.leads.filter(|_| pod.is_unready() && pod.pod.is_ready())?.against(pod.pod))
+    }
+
+    fn message(all: &[&Self]) -> String {
+        all.first().map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {
+        all.first().map(|first| Remedy::ask(ServiceOwner, first.advice())).unwrap_or_default()
     }
 
     fn is_consequence(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::findings::Code;
+    use crate::findings::testing::example;
+
+    #[test]
+    fn a_pod_that_is_not_ready_has_its_own_reason() {
+        let follower = example("ep096-not-chosen");
+        assert!(follower.finds(Code::NotChosen));
+        let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let unready = follower.with("Pod/web-1", not_ready.clone()).with("Pod/web-2", not_ready);
+        assert!(!unready.finds(Code::NotChosen));
     }
 }

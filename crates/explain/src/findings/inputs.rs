@@ -24,11 +24,13 @@ use crate::findings::counts::Counts;
 use crate::findings::pod::PodExplanation;
 use crate::models::cluster::ClusterFacts;
 use crate::models::consumers::kube_proxy::TrafficPolicies;
+use crate::models::dead::DeadEndpoint;
 use crate::models::hand_over::made_by_controller;
 use crate::models::near::NearMatches;
 use crate::models::planned::Planned;
 use crate::models::selection::{SelectedBy, Selection};
 use crate::models::traffic::Served;
+use crate::models::unwritten::Changes;
 
 pub use behind::Behind;
 pub(crate) use ready_pods::ReadyPod;
@@ -45,12 +47,14 @@ pub(crate) struct FaultInputs<'a> {
     pub(crate) served: &'a Served<'a>,
     pub(crate) policies: TrafficPolicies,
     pub(crate) explained: &'a [PodExplanation],
+    /// The endpoints that answer nobody, in slices that the controller of the Service does not keep.
+    pub(crate) dead: &'a [DeadEndpoint],
     pub(crate) nearly_matching: &'a NearMatches,
     pub(crate) across: &'a Across<'a>,
     pub(crate) counts: Counts,
     pub(crate) now: Timestamp,
-    /// Time of the newest change that should be published.
-    pub(crate) newest: Option<Timestamp>,
+    /// The changes that should be published, with their times.
+    pub(crate) changes: Changes<'a>,
     pub(crate) options: &'a Options,
     pub(crate) cluster: &'a ClusterFacts,
 }

@@ -25,6 +25,7 @@ use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
+use crate::findings::pod_reason::{PodFinding, PodsOf};
 use crate::findings::rank::TrafficLost;
 
 /// The properties of all findings with one code.
@@ -172,10 +173,43 @@ macro_rules! registry {
         }
 
         impl PodReason {
-            pub(crate) fn finding(&self) -> &dyn pod_reason::PodFinding {
+            pub(crate) fn finding(&self) -> &dyn PodFinding {
                 match self { $($($(Self::$reason(finding) => finding,)+)?)* }
             }
+
+            /// Tells reasons of one [group](Self::group) as one sentence, without a full stop.
+            pub(crate) fn message(all: &[&Self]) -> String {
+                match all.first() {
+                    $($($(Some(Self::$reason(_)) => <$reason as PodFinding>::message(&of_kind(all)),)+)?)*
+                    None => String::new(),
+                }
+            }
+
+            /// Returns the remedy for pods whose reasons are of one [group](Self::group).
+            pub(crate) fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
+                match all.first() {
+                    $($($(Some(Self::$reason(_)) => <$reason as PodFinding>::remedy(&of_kind(all), pods),)+)?)*
+                    None => Remedy::default(),
+                }
+            }
         }
+
+        $($($(impl<'a> TryFrom<&'a PodReason> for &'a $reason {
+            type Error = ();
+
+            fn try_from(reason: &'a PodReason) -> Result<Self, ()> {
+                match reason {
+                    PodReason::$reason(finding) => Ok(finding),
+                    _ => Err(()),
+                }
+            }
+        }
+
+        impl From<$reason> for PodReason {
+            fn from(finding: $reason) -> Self {
+                Self::$reason(finding)
+            }
+        })+)?)*
 
         impl Problem for PodReason {
             fn code(&self) -> Code {
@@ -190,7 +224,7 @@ macro_rules! registry {
         /// Returns all findings that hold, those that others explain, too.
         fn found(inputs: &FaultInputs<'_>) -> Vec<Fault> {
             let mut found: Vec<Fault> = Vec::new();
-            $($($(found.extend($fault::find(inputs).into_iter().map(Fault::from));)+)?)*
+            $($($(found.extend(<$fault as Finding>::find(inputs).into_iter().map(Fault::from));)+)?)*
             found
         }
     };
@@ -276,8 +310,9 @@ mod ep097_nobody_leads;
 mod ep098_readiness_without_effect;
 mod ep099_annotation_mistyped;
 mod ep100_slice_kept;
-mod ep101_selector_too_wide;
-mod ep102_load_balancer_pending;
+mod ep101_pod_starting;
+mod ep102_selector_too_wide;
+mod ep103_load_balancer_pending;
 mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
@@ -363,12 +398,21 @@ registry! {
     ReadinessWithoutEffect = ep098_readiness_without_effect: ReadinessWithoutEffect;
     AnnotationMistyped = ep099_annotation_mistyped: AnnotationMistyped;
     SliceKept = ep100_slice_kept: SliceKept;
-    SelectorTooWide = ep101_selector_too_wide: SelectorTooWide;
-    LoadBalancerPending = ep102_load_balancer_pending: LoadBalancerPending;
+    PodStarting = ep101_pod_starting, of pod: PodStarting;
+    SelectorTooWide = ep102_selector_too_wide: SelectorTooWide;
+    LoadBalancerPending = ep103_load_balancer_pending: LoadBalancerPending;
     BackendNotFound = ep120_backend_not_found: BackendNotFound;
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
     PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
+}
+
+/// Returns those reasons that are of one kind.
+fn of_kind<'a, F>(reasons: &[&'a PodReason]) -> Vec<&'a F>
+where
+    &'a F: TryFrom<&'a PodReason>,
+{
+    reasons.iter().filter_map(|reason| (*reason).try_into().ok()).collect()
 }
 
 /// Returns the findings that hold for a Service, without those that others explain, in no

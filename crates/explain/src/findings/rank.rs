@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
-use crate::findings::PodReason;
 use crate::findings::code::Severity;
 
 /// The traffic that clients of a Service lose because of a finding. Ordered from the best to the
@@ -42,15 +41,6 @@ impl Ord for Rank {
 impl PartialOrd for Rank {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl PodReason {
-    /// Returns the traffic that clients lose because pods have this reason. `breaks` is true if no
-    /// endpoint receives traffic because of it. Otherwise other pods answer, unless these pods
-    /// receive traffic at some ports or addresses only.
-    pub(crate) fn traffic_lost(&self, breaks: bool) -> TrafficLost {
-        if breaks { TrafficLost::All } else { self.finding().traffic_lost() }
     }
 }
 

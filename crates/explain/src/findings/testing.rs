@@ -3,12 +3,18 @@
 #[path = "../../tests/fault_manifests.rs"]
 mod fault_manifests;
 
+use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use serde_json::Value;
+use kube_endpoint_testing::Cluster;
+use serde_json::{Value, json};
 
 use crate::answers::explain::explain;
 use crate::answers::lint::{LintOptions, lint};
+use crate::facts::objects::Objects;
+use crate::facts::options::Options;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::Code;
+use crate::findings::pod_reason::PodsOf;
 
 /// A cluster in which the Service `web` of the namespace `default` may have findings.
 #[derive(Clone)]
@@ -89,4 +95,39 @@ impl Example {
         explained.is_some_and(|explained| explained.codes().contains(&code))
             || linted.problems.iter().any(|lint| lint.code == code)
     }
+}
+
+/// Returns the code of the only pod of a Service, changed by a merge patch.
+pub(super) fn code_of(patch: Value) -> Code {
+    let cluster = Cluster::new().node("a").service("web").pods("web", 1).select("Pod", "web-1");
+    let cluster = cluster.change(|pod| json_patch::merge(pod, &patch));
+    let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
+    let (now, web) = ("2026-01-01T00:10:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
+    let options = Options::default();
+    let reason = explain(&objects, &web, &objects.topology(0.0), now, None, &options).unwrap().pods.remove(0);
+    // Nobody writes slices here.
+    Some(reason.code()).filter(|code| *code != Code::NotWritten).unwrap_or(Code::Published)
+}
+
+/// Returns a patch that gives a pod these conditions, and no others.
+pub(super) fn with_conditions(conditions: &[(&str, &str)]) -> Value {
+    let conditions: Vec<Value> =
+        conditions.iter().map(|(name, status)| json!({"type": name, "status": status})).collect();
+    json!({"status": {"conditions": conditions}})
+}
+
+/// Prints the remedies for pods of each owner. Nothing in them ends a pod, and one that nothing
+/// makes again is saved first.
+pub(super) fn of_each_owner(remedy: impl Fn(PodOwner, &PodsOf<'_>) -> Remedy) -> String {
+    let service = ObjectKey::new("default", "web");
+    let pods = PodsOf { service: &service, pod: "web-1", is_alone: false };
+    let all = [PodOwner::Nobody, PodOwner::StatefulSet, PodOwner::DaemonSet, PodOwner::Node, PodOwner::Other];
+    let texts = all.map(|owner| {
+        let remedy = remedy(owner, &pods);
+        assert!(!remedy.steps.iter().any(Step::changes), "{remedy:?}");
+        let is_saved = remedy.commands().any(|command| command.ends_with("-o yaml"));
+        assert_eq!(is_saved, owner == PodOwner::Nobody);
+        format!("{owner:?}\n  {}", remedy.sentence)
+    });
+    texts.join("\n")
 }

@@ -106,7 +106,7 @@ pub(super) fn addresses(address_type: AddressType) -> &'static str {
 /// Returns what to do about writes that are not late, or that the API server refuses.
 pub(super) fn wait_or_permit(behind: &Behind, service: &ObjectKey) -> Option<Remedy> {
     match &behind.refused {
-        _ if !behind.is_late => Some(Remedy::new("Wait a few seconds")),
+        _ if behind.may_be_under_way() => Some(Remedy::new("Wait a few seconds")),
         refused => refused.as_ref().map(|refused| refused.refusal.remedy(service)),
     }
 }
@@ -126,4 +126,23 @@ pub(super) fn look_at_running_controller(which: &str, service: &ObjectKey) -> Re
         "Look at what the {which}controller, which runs, logs and reports in events about this Service"
     );
     Remedy::ask(ClusterAdministrator, sentence).shown_by([events(service)])
+}
+
+/// Says who removes finalizers, as the end of a sentence.
+pub(super) fn held(finalizers: &[Text]) -> String {
+    let (finalizer, it) = if finalizers.len() == 1 { ("finalizer", "it") } else { ("finalizers", "them") };
+    // Kubernetes' own ones; those of others have a domain.
+    let is_collectors = |finalizer: &Text| matches!(&**finalizer, "foregroundDeletion" | "orphan");
+    let program = if finalizers.iter().all(is_collectors) {
+        "the garbage collector of kube-controller-manager, which"
+    } else {
+        "the program that"
+    };
+    format!("look at {program} handles the {finalizer} {}, and has to remove {it}", finalizers.join(" and "))
+}
+
+/// Begins a sentence with a capital letter.
+pub(super) fn capital(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod cluster;
 pub mod consumers;
+pub(crate) mod dead;
 pub(crate) mod hand_over;
 pub(crate) mod hint;
 pub(crate) mod leader;
@@ -14,3 +15,4 @@ pub(crate) mod refused;
 pub(crate) mod rehearsal;
 pub(crate) mod selection;
 pub(crate) mod traffic;
+pub(crate) mod unwritten;

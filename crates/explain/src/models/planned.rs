@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::maker::{CONTROLLERS, KUBE_ENDPOINT_MANAGER};
 use kube_endpoint_core_model::well_known::{ANNOTATION_TRIGGER_TIME, MIRRORING_CONTROLLER};
-use kube_endpoint_core_model::{
-    EndpointSlice, Endpoints, ObjectKey, Pod, Service, Timestamp, Writes, slice_labels,
-};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Pod, Timestamp, Writes, slice_labels};
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_mirroring as mirroring;
 use kube_endpoint_slice_plan as slices;
@@ -69,8 +68,14 @@ impl Planned {
             objects.slices_of(key).iter().filter(|slice| is_planned(slice)).cloned().collect()
         };
         let mirrored = managed_by(MIRRORING_CONTROLLER);
-        let plan_options = selection.plan_options(options);
+        let mut plan_options = selection.plan_options(options);
         let existing_slices = managed_by(&plan_options.manager);
+        // The controllers that wrote them are judged by their own rules.
+        let of_upstream =
+            !existing_slices.is_empty() && existing_slices.iter().all(|slice| is_of_upstream(objects, slice));
+        if of_upstream {
+            plan_options.to_mut().headless_label_repair = false;
+        }
         let leads = selecting.and_then(|_| Leads::of(objects, selection, pods, &existing_slices, now));
         let slices = selecting.map(|service| {
             let ready_pods = leads.as_ref().map(Leads::ready_pods);
@@ -81,6 +86,12 @@ impl Planned {
                     .with_topology(topology)
                     .with_ready_pods(ready_pods.as_ref()),
             );
+            for sub_plan in plan.sub_plans.iter_mut().filter(|_| of_upstream) {
+                sub_plan.writes.update.retain(|new| {
+                    let mut old = existing_slices.iter().filter(|old| old.metadata.name == new.metadata.name);
+                    old.all(|old| !lacks_only_zones(old, new))
+                });
+            }
             if !(known.nodes && known.slices) {
                 plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
             }
@@ -135,28 +146,40 @@ impl Planned {
     }
 }
 
+/// Returns true if kube-controller-manager, or the program that runs it, wrote a slice last.
+fn is_of_upstream(objects: &Objects, slice: &EndpointSlice) -> bool {
+    let by = objects.slice_writes.get(&slice.key()).map(|write| &*write.by);
+    by.is_some_and(|by| CONTROLLERS.contains(&by) && by != KUBE_ENDPOINT_MANAGER)
+}
+
+/// Returns true if two versions of a slice differ in the zones of endpoints, and the hints that
+/// follow from them, only. A node may get its zone after its pods were published, and
+/// kube-controller-manager writes no slice for that.
+fn lacks_only_zones(old: &EndpointSlice, new: &EndpointSlice) -> bool {
+    let zones = |slice: &EndpointSlice| {
+        let mut zones: Vec<_> =
+            slice.endpoints.iter().map(|it| (it.addresses.clone(), it.zone.clone())).collect();
+        zones.sort_unstable();
+        zones
+    };
+    let others = |slice: &EndpointSlice| {
+        let mut endpoints = slice.endpoints.clone();
+        endpoints.iter_mut().for_each(|endpoint| (endpoint.zone, endpoint.hints) = (None, None));
+        endpoints.sort_by(|one, other| one.addresses.cmp(&other.addresses));
+        endpoints
+    };
+    zones(old) != zones(new)
+        && old.metadata.labels == new.metadata.labels
+        && old.ports == new.ports
+        && others(old) == others(new)
+}
+
 /// Returns true if two versions of Endpoints differ in more than the trigger time.
 pub(crate) fn differ(old: &Endpoints, new: &Endpoints) -> bool {
     let annotations = |endpoints: &Endpoints| endpoints.metadata.annotations.without(ANNOTATION_TRIGGER_TIME);
     old.metadata.labels != new.metadata.labels
         || annotations(old) != annotations(new)
         || new.subsets.listed().is_some_and(|wanted| !old.subsets.is_equivalent_to(wanted))
-}
-
-/// Returns the time of the newest change that the outputs should show: of the Service, of the
-/// readiness, creation or deletion of one of its pods, or of the leader.
-pub(crate) fn newest_change(
-    objects: &Objects,
-    service: &Service,
-    pods: &[Arc<Pod>],
-    leads: Option<&Leads>,
-) -> Option<Timestamp> {
-    let of_pod = |pod: &Arc<Pod>| {
-        let ready = pod.ready.and_then(|ready| ready.last_transition);
-        ready.max(objects.pods_created.get(&pod.key).copied())
-    };
-    let of_pods = pods.iter().map(of_pod).max().flatten();
-    of_pods.max(service.creation_timestamp).max(leads.and_then(|leads| leads.since))
 }
 
 #[cfg(test)]

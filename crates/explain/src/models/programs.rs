@@ -30,9 +30,14 @@ const GENERATED: [&str; 5] = [
     "controller-uid",
 ];
 
-/// The prefixes of such labels.
-const GENERATED_PREFIXES: [&str; 4] =
-    ["statefulset.kubernetes.io/", "apps.kubernetes.io/", "batch.kubernetes.io/", "openshift.io/"];
+/// The prefixes of such labels. A pod gets the topology of its node with the binding.
+const GENERATED_PREFIXES: [&str; 5] = [
+    "statefulset.kubernetes.io/",
+    "apps.kubernetes.io/",
+    "batch.kubernetes.io/",
+    "topology.kubernetes.io/",
+    "openshift.io/",
+];
 
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
@@ -223,8 +228,12 @@ fn program_name(name: &str, releases: &[&str]) -> String {
     name.to_owned()
 }
 
-/// Returns true if two repositories hold one image: a mirror puts its own names before.
+/// Returns true if two repositories hold one image: a mirror puts its own names before. An image
+/// that is not known may be any.
 fn is_same_repository(one: &str, other: &str) -> bool {
+    if one.is_empty() || other.is_empty() {
+        return true;
+    }
     let path = |repository: &str| match repository.split_once('/') {
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest.to_owned(),
         _ => repository.to_owned(),
@@ -274,6 +283,7 @@ mod tests {
             ("registry.example.com/web", "localhost:5000/apps/web", true),
             ("registry.example.com/web", "registry.example.com/my-web", false),
             ("shop/web", "shop/worker", false),
+            ("shop/web", "", true),
         ] {
             assert_eq!(is_same_repository(one, other), want, "{one} {other}");
         }

@@ -289,22 +289,6 @@ impl Objects {
         Selection::of(self, service, Known::ALL).pods(self, &service.key.namespace)
     }
 
-    /// Returns the pods that slices of a Service name, and that are not here: a hand-over looks at
-    /// them. There are none unless the Service names an EndpointSelector.
-    pub fn missing_pods(&self, service: &Service) -> BTreeSet<Text> {
-        if service.endpoint_selector().is_none() {
-            return BTreeSet::new();
-        }
-        let endpoints = self.slices_of(&service.key).iter().flat_map(|slice| &slice.endpoints);
-        let targets = endpoints.filter_map(|endpoint| endpoint.target_ref.as_ref());
-        let names = targets.filter(|target| *target.kind == *"Pod").map(|target| &target.name);
-        let is_missing = |name: &&Text| {
-            let key = ObjectKey { namespace: service.key.namespace.clone(), name: (*name).clone() };
-            self.pod(&key).is_none()
-        };
-        names.filter(is_missing).cloned().collect()
-    }
-
     /// Returns the other namespaces with an EndpointSelector of this name.
     pub(crate) fn namespaces_of_selector(&self, key: &ObjectKey) -> Vec<Text> {
         let others = self.endpoint_selectors.keys().filter(|other| *other.name == *key.name);

@@ -52,6 +52,11 @@ pub(crate) fn is_last_resort(conditions: EndpointConditions) -> bool {
         && conditions.terminating == Some(true)
 }
 
+/// Returns true if slices say that the pod of an endpoint is being deleted.
+pub(crate) fn is_deleted(conditions: EndpointConditions) -> bool {
+    conditions.ready == Some(false) && conditions.terminating == Some(true)
+}
+
 pub(crate) fn is_ready(conditions: EndpointConditions) -> bool {
     conditions.ready != Some(false)
 }

@@ -6,13 +6,12 @@ use kube_endpoint_core_model::Timestamp;
 
 use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
-use crate::answers::explain::PodServices;
+use crate::answers::explain::{NamedBy, PodServices};
 use crate::answers::explanation::{Explanation, Status};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
 use crate::findings::code::Severity;
 use crate::findings::pod::{Place, PodExplanation};
-use crate::findings::pod_reason::Together;
 use crate::findings::{Code, PodReason};
 use crate::models::hint::HintReason;
 
@@ -32,6 +31,7 @@ impl Status {
             Self::NoEndpoints => "NO ENDPOINTS",
             Self::Unknown => "UNKNOWN",
             Self::Degraded => "DEGRADED",
+            Self::Starting => "STARTING",
             Self::Down => "DOWN",
         }
     }
@@ -41,7 +41,7 @@ impl Status {
             Self::Ok => Emphasis::Good,
             Self::NoEndpoints => Emphasis::Strong,
             Self::Degraded | Self::Unknown => Emphasis::Warning,
-            Self::Down => Emphasis::Bad,
+            Self::Starting | Self::Down => Emphasis::Bad,
         }
     }
 }
@@ -168,8 +168,8 @@ impl Explanation {
             by_reason.entry((pod.code(), group)).or_default().push(pod);
         }
         let groups = by_reason.into_iter().map(|((code, _), pods)| {
-            let together = Together(pods.iter().filter_map(|pod| pod.reason.as_ref()).collect());
-            let message = together.to_string();
+            let reasons: Vec<&PodReason> = pods.iter().filter_map(|pod| pod.reason.as_ref()).collect();
+            let message = PodReason::message(&reasons);
             let listed = &mut self.to_do.iter().take(ITEMS);
             let advice = listed.position(|it| it.code == code && it.message.contains(&message));
             let severity = pods.iter().map(|pod| pod.severity()).max().unwrap_or(Severity::Info);
@@ -287,6 +287,7 @@ impl PodServices {
         let mut document = Document::default();
         let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
+            (0, _) if self.is_sent_by_others() => ("OK", Emphasis::Good),
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
             _ if self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
             (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
@@ -333,6 +334,14 @@ impl PodServices {
             table.row(cells(&says.pod, layout, now));
             table.add_to(&mut document);
         }
+        if !self.named_by.is_empty() {
+            document.heading("Services that do not select it, and whose slices name it");
+        }
+        for NamedBy { service, slice, receives } in &self.named_by {
+            let sends = if *receives { "sends it traffic" } else { "sends it no traffic" };
+            let message = format!("{service}: slice {slice} {sends}.");
+            document.sentence(vec![plain("  ")], &message, Emphasis::None, layout.columns);
+        }
         if !self.nearly.is_empty() {
             document.heading("Services that do not select it because of one label");
         }
@@ -357,7 +366,12 @@ impl PodServices {
         let send = |some: usize| if some == 1 { "sends" } else { "send" };
         let selecting = format!("{all} Services that select the pod");
         match (all, unknown, receiving) {
-            (0, ..) => "No Service selects the pod.".to_owned(),
+            (0, ..) => match self.named_by.iter().find(|named| named.receives) {
+                Some(NamedBy { service, slice, .. }) => format!(
+                    "No selector selects the pod, and Service {service} sends it traffic, because slice {slice} names it."
+                ),
+                None => "No Service selects the pod.".to_owned(),
+            },
             (1, 0, 0) => "The Service that selects the pod sends it no traffic.".to_owned(),
             (1, 0, _) => "The Service that selects the pod sends it traffic.".to_owned(),
             (1, ..) => "Whether the Service that selects the pod sends it traffic is not known.".to_owned(),
@@ -401,7 +415,7 @@ fn cells(pod: &PodExplanation, layout: Layout, now: Timestamp) -> Vec<super::Spa
         ([first, ..], false) => first.to_string(),
         (all, true) => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
     };
-    let since = pod.reason.as_ref().and_then(|reason| reason.since());
+    let since = pod.reason.as_ref().and_then(|reason| reason.finding().since());
     let since = since.map(|time| age::seconds(age::since(time, now))).unwrap_or_default();
     let slices: Vec<&str> = pod.places.iter().map(|place| &*place.slice).collect();
     let place = pod.places.first();

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
 mod followed;
-mod history;
 mod judged;
 mod page;
 mod polled;

@@ -6,7 +6,9 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::leftovers::{Cleanup, CleanupItem, Outcome, OutputKind};
 use kube_endpoint_explain::retire::Report;
-use kube_endpoint_explain::{API_VERSION, LintOptions, Objects, Options, diff, explain, explain_pod, lint};
+use kube_endpoint_explain::{
+    API_VERSION, LintOptions, Objects, Options, diff, explain, explain_backends, explain_pod, lint,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,6 +40,10 @@ fn of_objects(about: &str, objects: &Objects, now: Timestamp, options: &Options)
         let says = explain_pod(objects, &pod.key, &topology, now, options).unwrap();
         all.push(document("PodExplanation", &says.with_not_read(note())));
     }
+    for of in objects.referrers() {
+        let says = explain_backends(objects, of, now, options).unwrap();
+        all.push(document("BackendsExplanation", &says.with_not_read(note())));
+    }
     let wanted = LintOptions { include_info: true, ..LintOptions::default() };
     let report = lint(objects, now, options, &wanted).with_root_cause(now);
     all.push(document("LintReport", &report.with_not_read(note())));
@@ -63,6 +69,10 @@ pub(super) fn recorded() -> Vec<Named> {
         let report = Report::of(&retire::facts(cluster));
         all.push((cluster.to_owned(), document("RetireReport", &report)));
     }
+    let wrong = manifests().remove("ep121-backend-port-not-found.yaml").unwrap();
+    let objects = Objects::read(wrong.objects).unwrap();
+    let ingress = of_objects("ingress", &objects, shop::now(), &Options::default());
+    all.extend(ingress.into_iter().filter(|(_, document)| document["kind"] == "BackendsExplanation"));
     let item = CleanupItem {
         kind: OutputKind::EndpointSlice,
         object: ObjectKey::new("default", "web-1"),

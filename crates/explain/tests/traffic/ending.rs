@@ -17,7 +17,7 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
             (headline_wanted, &lint_wanted.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..])
         );
     };
-    check(ending(cluster()), "ok EP000 1 of 2 pods receive traffic", &[]);
+    check(ending(cluster()), "ok EP000 1 of 1 pods receive traffic; 1 more is being deleted", &[]);
     check(
         both(cluster()),
         "degraded EP013 2 of 2 pods receive traffic until they are deleted; 2 pods: the pod is being deleted and finishes its requests; its grace period ended 50m ago",

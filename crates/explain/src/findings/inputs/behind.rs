@@ -11,9 +11,17 @@ use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::output_kind::OutputKind;
 use crate::facts::signs::by_controller;
+use crate::findings::PodReason;
+use crate::findings::code::Severity;
+use crate::findings::pod::PodExplanation;
 use crate::models::cluster::SILENCE;
 use crate::models::refused::Refused;
 use crate::models::selection::Selection;
+use crate::models::unwritten::Unwritten;
+
+/// The seconds after which a change is slow: writes of a controller that runs lag less than one,
+/// and the clocks of the writer and the reader may differ.
+const SLOW: i64 = 10;
 
 /// The writes that the controllers still have to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,14 +33,19 @@ pub struct Behind {
     pub update: usize,
     /// Number of due deletes.
     pub delete: usize,
-    /// Time of the newest unpublished change, or `None` if it is not known.
+    /// Time of the oldest unpublished change, or `None` if it is not known.
     #[serde(serialize_with = "write_optional_time")]
     pub since: Option<Timestamp>,
     /// Age of that change in seconds, if it is known.
     pub seconds: Option<i64>,
     /// True if that is longer than a working controller takes, or the API server refuses the
-    /// writes.
+    /// writes, or slices name a pod that does not exist any more.
     pub is_late: bool,
+    /// The number of ready pods that no slice holds as ready.
+    pub ready_pods: usize,
+    /// True if no endpoint of the Service receives traffic, and some should.
+    #[serde(skip)]
+    pub(crate) is_down: bool,
     /// The reason why the last write failed, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
@@ -43,7 +56,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Returns the time of the newest change that is not shown in time, if the reason is not known.
+    /// Returns the time of the oldest change that is not shown in time, if the reason is not known.
     /// The time may not be known.
     pub(crate) fn late(&self) -> Option<Option<Timestamp>> {
         (self.is_late && self.refused.is_none()).then_some(self.since)
@@ -58,6 +71,8 @@ impl Behind {
             since: None,
             seconds: None,
             is_late: true,
+            ready_pods: 0,
+            is_down: false,
             refused: None,
             others_written_seconds: None,
         }
@@ -68,19 +83,39 @@ impl Behind {
         self.refused.as_ref().is_some_and(|refused| refused.refusal.is_meant())
     }
 
+    /// Returns the severity of late slices, unless it is that of the code.
+    pub(crate) fn severity(&self) -> Option<Severity> {
+        let is_error = self.is_late || self.is_down;
+        match self.is_meant() {
+            false if is_error => None,
+            false if !self.may_be_under_way() => Some(Severity::Warning),
+            _ => Some(Severity::Info),
+        }
+    }
+
+    /// Returns true if a working controller may be about to write.
+    pub(crate) fn may_be_under_way(&self) -> bool {
+        !self.is_late && self.seconds.is_none_or(|seconds| seconds <= SLOW)
+    }
+
     /// Returns true if no write is due.
     pub fn is_empty(&self) -> bool {
         self.create + self.update + self.delete == 0
     }
 
-    /// Prints the due writes, and the age of the newest change.
+    /// Prints the due writes, and the age of the oldest change.
     pub(crate) fn fmt(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         let due = [("create", self.create), ("update", self.update), ("delete", self.delete)];
         let due = due.iter().filter(|(_, count)| *count > 0);
         let due: Vec<String> = due.map(|(verb, count)| format!("{count} to {verb}")).collect();
         write!(f, "{what}: {}", due.join(", "))?;
+        match self.ready_pods {
+            0 => {}
+            1 => f.write_str("; 1 ready pod gets no traffic yet")?,
+            pods => write!(f, "; {pods} ready pods get no traffic yet")?,
+        }
         if let Some(seconds) = self.seconds {
-            write!(f, "; the newest change is {} old", age::seconds(seconds))?;
+            write!(f, "; the oldest change is {} old", age::seconds(seconds))?;
         }
         match (&self.refused, self.others_written_seconds) {
             (Some(refused), _) => write!(f, "; {refused}"),
@@ -111,12 +146,16 @@ impl FaultInputs<'_> {
         if due.is_empty() {
             return None;
         }
-        let due = self.aged(due, self.refused(OutputKind::EndpointSlice, self.slices_written()));
+        let refused = self.refused(OutputKind::EndpointSlice, self.slices_written());
+        let due = self.aged(due, self.changes.of_slices(self.planned), refused);
         let signs = self.cluster.signs;
         let sign = if self.selection.endpoint_selector().is_some() { signs.attached } else { signs.slices };
         let sign = sign.filter(|sign| Some(*sign) > self.slices_written());
         let seconds = sign.map(|sign| age::since(sign, self.now)).filter(|seconds| *seconds < SILENCE);
-        Some(Behind { others_written_seconds: seconds, ..due })
+        let is_unwritten = |pod: &&PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten(_)));
+        let ready_pods = self.explained.iter().filter(is_unwritten).count();
+        let is_down = ready_pods > 0 && self.counts.is_down();
+        Some(Behind { ready_pods, is_down, others_written_seconds: seconds, ..due })
     }
 
     /// Returns the EndpointSelector of the Service, if its status shows that no controller has seen
@@ -152,11 +191,13 @@ impl FaultInputs<'_> {
         Refused::last(events, kind, written, self.now)
     }
 
-    /// Adds the age of the newest change, and the reason of the last refusal.
-    pub(crate) fn aged(&self, due: Behind, refused: Option<Refused>) -> Behind {
-        let seconds = self.newest.map(|time| age::since(time, self.now));
-        let is_late = refused.is_some() || seconds.is_none_or(|seconds| seconds > self.options.late_after);
-        Behind { since: self.newest, seconds, is_late, refused, ..due }
+    /// Adds the age of the oldest change, and the reason of the last refusal.
+    pub(crate) fn aged(&self, due: Behind, unwritten: Unwritten, refused: Option<Refused>) -> Behind {
+        let since = unwritten.since;
+        let seconds = since.map(|time| age::since(time, self.now));
+        let is_old = seconds.is_none_or(|seconds| seconds > self.options.late_after);
+        let is_late = refused.is_some() || is_old || !unwritten.gone.is_empty();
+        Behind { since, seconds, is_late, refused, ..due }
     }
 }
 

@@ -1,67 +1,65 @@
-//! Words that the messages of several reasons share.
-
-use std::fmt;
-
-use kube_endpoint_core_model::IpFamily;
-
-use super::{DeadPort, NamedPort, PodReason};
-
-impl fmt::Display for NamedPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.port {
-            Some(port) => write!(f, "{}={port}/{}", self.name, self.protocol),
-            None => write!(f, "{:?} ({})", self.name, self.protocol),
-        }
-    }
-}
-
-impl fmt::Display for DeadPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { port, name, .. } = self;
-        if name.is_empty() { write!(f, "{port}") } else { write!(f, "{port} ({name})") }
-    }
-}
-
-pub(in crate::findings) fn list(ports: &[NamedPort]) -> String {
-    let texts: Vec<String> = ports.iter().map(NamedPort::to_string).collect();
-    if texts.is_empty() { "no named ports".to_owned() } else { texts.join(", ") }
-}
-
-pub(in crate::findings) fn any_of(families: &[IpFamily]) -> String {
-    families.iter().map(|family| format!("{family:?}")).collect::<Vec<_>>().join(" or ")
-}
+//! Parts of the sentences of several reasons.
 
 /// Returns a message without the full stops and blanks at its end.
 fn ended(message: &str) -> &str {
     message.trim_end_matches(['.', ' ', '\n'])
 }
 
-/// Appends the reason and the message of a condition or state, if there are any.
-pub(in crate::findings) fn reported(f: &mut fmt::Formatter<'_>, why: &str, message: &str) -> fmt::Result {
+/// Returns the reason and the message of a condition or state, as the end of a sentence.
+pub(in crate::findings) fn reported(why: &str, message: &str) -> String {
     match (why, message) {
-        ("", "") => Ok(()),
-        (text, "") | ("", text) => write!(f, ": {}", ended(text)),
-        (why, message) => write!(f, ": {why}, {}", ended(message)),
+        ("", "") => String::new(),
+        (text, "") | ("", text) => format!(": {}", ended(text)),
+        (why, message) => format!(": {why}, {}", ended(message)),
     }
 }
 
-/// Says which ports a pod lacks. `elsewhere` is true if other pods have one of them.
-pub(in crate::findings) fn not_found(
-    f: &mut fmt::Formatter<'_>,
-    wanted: &[NamedPort],
-    has: &[NamedPort],
-    elsewhere: bool,
-) -> fmt::Result {
-    let others = if elsewhere { ", which other pods of the Service have" } else { "" };
-    write!(f, "no container port named {}{others}; the pod has {}", list(wanted), list(has))
+/// Returns a text of several reasons, or an empty one if they have different ones: then none of
+/// them holds for all.
+pub(in crate::findings) fn common<'a, T>(all: &[&'a T], text: impl Fn(&'a T) -> &'a str) -> &'a str {
+    let mut texts = all.iter().map(|one| text(one));
+    let first = texts.next().unwrap_or_default();
+    if texts.all(|other| other == first) { first } else { "" }
 }
 
-impl fmt::Display for PodReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The finding about the Service says more.
-            Self::NoServicePorts(_) => f.write_str("the Service has no ports"),
-            reason => reason.finding().fmt(f),
-        }
+/// Quotes what several pods say, shortened: all of them the same, or one of them something else.
+pub(in crate::findings) fn such_as<'a, T>(all: &[&'a T], text: impl Fn(&'a T) -> &'a str) -> String {
+    let texts = distinct(all.iter().map(|one| shortened(text(one))).filter(|text| !text.is_empty()));
+    match &*texts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, ..] => format!("{one} (and other words of other pods)"),
+    }
+}
+
+/// Shortens the words of a program: the cause is often at their end.
+pub(in crate::findings) fn shortened(words: &str) -> String {
+    const START: usize = 90;
+    const END: usize = 150;
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = words.chars().count();
+    if count <= START + END {
+        return words;
+    }
+    let start: String = words.chars().take(START).collect();
+    let end: String = words.chars().skip(count - END).collect();
+    format!("{start} … {end}")
+}
+
+/// Returns texts sorted, each once.
+pub(in crate::findings) fn distinct<T: Ord>(texts: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut texts: Vec<T> = texts.into_iter().collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts
+}
+
+/// Lists the first texts, and the number of the others.
+pub(in crate::findings) fn first_few(texts: &[impl AsRef<str>]) -> String {
+    const SHOWN: usize = 3;
+    let shown = texts.iter().take(SHOWN).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match texts.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }

@@ -27,7 +27,7 @@ pub struct StaleLease {
 /// of a cluster can be [added up](Self::add).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// The Services whose slices are late, and the times of their newest changes.
+    /// The Services whose slices are late, and the times of their oldest changes.
     late: Vec<(ObjectKey, Option<Timestamp>)>,
     /// The number of Services with a selector.
     selecting: usize,
@@ -56,7 +56,7 @@ impl Waiting {
         Self { sign, stale_leases, ..Self::default() }
     }
 
-    /// Counts a Service with a selector. `late` is the time of its newest change, if its slices do
+    /// Counts a Service with a selector. `late` is the time of its oldest change, if its slices do
     /// not show it in time.
     pub(crate) fn count(&mut self, service: &ObjectKey, late: Option<Option<Timestamp>>) {
         self.selecting += 1;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Returns the number of Services of the root cause. The Services are given with the minute of
-    /// their newest change, if they wait.
+    /// their oldest change, if they wait.
     fn found(services: &[(&str, Option<i64>)], sign: Option<i64>, has_stale_lease: bool) -> Option<usize> {
         let lease =
             StaleLease { lease: ObjectKey::new("kube-system", "kube-controller-manager"), seconds: 600 };
