@@ -3,16 +3,26 @@
 //! `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts`.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kube_endpoint_explain::{Code, Person, Step};
+use kube_endpoint_explain::{Code, Person, Severity, Step};
 
 use crate::fault_manifests::{Fault, manifests};
 use crate::faults::{State, code, found};
 
 /// The paragraph before the codes by what their advice can do.
 const POWERS: &str = "The codes by what their advice can do:\n";
+
+/// The paragraph before the severities of all codes.
+const SEVERITIES: &str = "\
+## Severities
+
+A severity answers one question: would a person on call want to know? An error: now. A warning: today, as some clients
+fail, or all will after the next change. Information: no, somebody reads it who changes the Service. `lint` lists errors
+and warnings, and information with `--info`. Findings of one code may differ in what clients lose: *Also* has the other
+severities of the examples.
+";
 
 /// The width of the page.
 const COLUMNS: usize = 120;
@@ -104,12 +114,37 @@ fn powers(manifests: &BTreeMap<String, Fault>) -> String {
     items.collect()
 }
 
+/// Returns the table of severities: that of the code, and others that findings with it have in the
+/// manifests, since they state their own.
+fn severities(manifests: &BTreeMap<String, Fault>) -> String {
+    let mut all: BTreeMap<Code, BTreeSet<Severity>> = BTreeMap::new();
+    for fault in manifests.values() {
+        let state = State::of(fault);
+        let linted = state.linted().problems.into_iter().map(|lint| (lint.code, lint.severity));
+        let explained = state.explained().into_iter().flat_map(|explained| explained.to_do);
+        let advice = explained.map(|advice| (advice.code, advice.severity));
+        for (code, severity) in linted.chain(advice) {
+            all.entry(code).or_default().insert(severity);
+        }
+    }
+    let mut text = "| Code | Severity | Also |\n|---|---|---|\n".to_owned();
+    for of in Code::ALL.iter().filter(|of| **of != Code::Published) {
+        let others = all.get(of).into_iter().flatten().rev().filter(|other| **other != of.severity());
+        let others: Vec<String> = others.map(ToString::to_string).collect();
+        let (id, name, severity) = (of.id(), of.name(), of.severity());
+        let link = format!("[{id}](#{}-{name}) {name}", id.to_lowercase());
+        text.push_str(&format!("| {link} | {severity} | {} |\n", others.join(", ")));
+    }
+    text
+}
+
 /// Returns the page with the texts of the findings. The paragraphs before them stay.
 fn expected(page: &str) -> String {
     let manifests = manifests();
     let (head, _) = page.split_once("\n## EP").unwrap();
     let (head, _) = head.split_once(POWERS).unwrap();
-    let mut text = format!("{head}{POWERS}\n{}", powers(&manifests));
+    let mut text =
+        format!("{head}{POWERS}\n{}\n{SEVERITIES}\n{}", powers(&manifests), severities(&manifests));
     for of in Code::ALL {
         let own = of.about().text();
         text.push_str(&format!("\n{}\n{own}\n{}", begin(*of), end(*of, &manifests)));
