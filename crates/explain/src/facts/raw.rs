@@ -329,7 +329,7 @@ fn is_pending(service: &Value) -> bool {
         && is_empty(&service["spec"]["externalIPs"])
 }
 
-/// Returns the program because of which a Service needs no pods in this cluster, or not always.
+/// Returns the program that serves a Service in place of pods of this cluster, or for a while.
 fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
     let annotations = &metadata["annotations"];
     let is_global = |key: &str| annotations[key] == "true";

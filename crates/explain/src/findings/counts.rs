@@ -105,8 +105,8 @@ fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) ->
     })
 }
 
-/// Returns the endpoints of slices, each once, and if clients are sent there: of several entries, one
-/// that serves clients counts. An entry that names no pod may be that of any.
+/// Returns the endpoints of slices, each once, and if clients are sent there: of several entries,
+/// one that serves clients counts. An entry that names no pod may be that of any.
 fn each_once<'s>(
     served: &Served,
     slices: &'s [Arc<EndpointSlice>],

@@ -18,9 +18,9 @@ about! {
     /// DNS has a name for each pod that has a hostname and a subdomain, from the headless Service
     /// of that name, if it selects the pod. No Service gives the pods a name here. Several headless
     /// Services may select the same pods, and one gives them their names: the others are no
-    /// finding. A Service with a cluster IP gives no names, so it is a finding, too, if a StatefulSet
-    /// of several pods has it as `serviceName`. Neither the subdomain of a pod, nor the `serviceName`
-    /// of a StatefulSet, nor the cluster IP can be changed.
+    /// finding. A Service with a cluster IP gives no names, so it is a finding, too, if a
+    /// StatefulSet of several pods has it as `serviceName`. Neither the subdomain of a pod, nor the
+    /// `serviceName` of a StatefulSet, nor the cluster IP can be changed.
     EP036 "headless-without-names" Warning
     "No pod of the Service gets a DNS name of its own."
 }

@@ -16,15 +16,15 @@ use crate::findings::rank::TrafficLost;
 about! {
     /// A cloud controller manager or another program makes the load balancers of a cluster, and
     /// writes their addresses to the status. It takes a minute or two, so this is a finding five
-    /// minutes after the creation of the Service. Clients outside of the cluster have no address;
-    /// those inside have the cluster IP, and are not affected. The finding quotes the latest warning
-    /// about the Service. A Service with `externalIPs` has an address.
+    /// minutes after the creation of the Service, or one minute if a warning about the Service says
+    /// why. Clients outside of the cluster have no address; those inside have the cluster IP, and
+    /// are not affected. A Service with `externalIPs` has an address.
     EP103 "load-balancer-pending" Warning
     "The load balancer of the Service has no address."
 }
 
-/// The seconds that the making of a load balancer may take.
-const ALLOWED: i64 = 300;
+/// The seconds that the making of a load balancer may take, and those if a warning tells of it.
+const ALLOWED: (i64, i64) = (300, 60);
 
 /// A Service of type LoadBalancer without an address for clients outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,14 +44,15 @@ impl Finding for LoadBalancerPending {
         let created =
             service.creation_timestamp.filter(|_| is_pending && service.deletion_timestamp.is_none());
         let Some(seconds) = created.map(|created| age::since(created, now)) else { return Vec::new() };
-        if seconds < ALLOWED {
-            return Vec::new();
-        }
         // The endpoint controllers report to the same Service.
         let is_about_it =
             |event: &&RecentEvent| *event.event_type == *"Warning" && !event.reason.contains("Endpoint");
         let events = objects.events.get(&service.key).into_iter().flatten();
         let latest = events.filter(is_about_it).max_by_key(|event| event.last);
+        let allowed = if latest.is_some() { ALLOWED.1 } else { ALLOWED.0 };
+        if seconds < allowed {
+            return Vec::new();
+        }
         vec![Self { seconds, message: latest.map(|event| event.message.clone()) }]
     }
 
@@ -93,8 +94,10 @@ mod tests {
     fn a_load_balancer_takes_some_minutes() {
         let pending = example("ep103-load-balancer-pending");
         assert!(pending.finds(Code::LoadBalancerPending));
-        let young = json!({"metadata": {"creationTimestamp": "2026-01-01T00:06:00Z"}});
-        assert!(!pending.clone().with("Service/web", young).finds(Code::LoadBalancerPending));
+        let young = json!({"metadata": {"creationTimestamp": "2026-01-01T00:08:00Z"}});
+        let young = pending.clone().with("Service/web", young);
+        assert!(young.finds(Code::LoadBalancerPending), "a warning says why");
+        assert!(!young.without("Event/web-1").finds(Code::LoadBalancerPending));
         let by_name = json!({"status": {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}}});
         assert!(!pending.with("Service/web", by_name).finds(Code::LoadBalancerPending));
     }
