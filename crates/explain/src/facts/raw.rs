@@ -35,7 +35,7 @@ pub(crate) struct RawFields {
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// The minor versions of the kubelets of nodes.
     pub(crate) kubelets: HashMap<Text, u32>,
-    /// Services that need no pods here, and the program because of which.
+    /// Services that need no pods here, and the program that serves them otherwise.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Pods with addresses in further networks, which their status does not have.
     other_networks: HashSet<ObjectKey>,
@@ -318,7 +318,7 @@ impl ServingContainer {
     }
 }
 
-/// Returns the program because of which a Service needs no pods in this cluster, or not always.
+/// Returns the program that serves a Service without pods in this cluster, at least at times.
 fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
     let annotations = &metadata["annotations"];
     let is_global = |key: &str| annotations[key] == "true";

@@ -160,7 +160,7 @@ impl Finding for SelectorTooWide {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
-        let show = Step::kubectl_in(&service.namespace, ["get", "pods", "--show-labels"]);
+        let show = Step::kubectl_in(&service.namespace, ["get", "deployments,statefulsets,replicasets"]);
         let Some((key, value)) = self.labels.first() else {
             let sentence = "Give the pods of each workload a label of its own, and add it to spec.selector";
             return Remedy::ask(ServiceOwner, sentence).shown_by([show]);
