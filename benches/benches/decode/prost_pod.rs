@@ -137,7 +137,6 @@ pub(crate) fn view(item: &[u8], interner: &mut Interner) -> Pod {
         }),
         owner: Default::default(),
         rare: None,
-        details: None,
     };
     pod.intern(interner);
     pod

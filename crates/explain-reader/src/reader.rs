@@ -516,7 +516,7 @@ impl Reader {
         let others = selector
             .iter()
             .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
-        // At last all, of which some may have the name of the Service.
+        // At last all: some may have the name of the Service.
         let all: Vec<String> = lacking.chain(others).chain([String::new()]).collect();
         for labels in all {
             if labels.is_empty() && !found.is_empty() {

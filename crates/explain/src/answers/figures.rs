@@ -304,8 +304,8 @@ impl Figures {
     }
 }
 
-/// Returns true if the pod of an endpoint is being deleted, so that the endpoint does not count among
-/// those that should be ready.
+/// Returns true if the pod of an endpoint is being deleted, so that the endpoint does not count
+/// among those that should be ready.
 pub fn is_deleted(endpoint: &Endpoint) -> bool {
     traffic::is_deleted(endpoint.conditions)
 }

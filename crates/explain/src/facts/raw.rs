@@ -35,7 +35,7 @@ pub(crate) struct RawFields {
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// The minor versions of the kubelets of nodes.
     pub(crate) kubelets: HashMap<Text, u32>,
-    /// Services that may have no pods in this cluster, and the program that serves them then.
+    /// Services that need no pods here, and the program that serves them otherwise.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Services of type LoadBalancer without an address for clients outside.
     pub(crate) pending_load_balancers: HashSet<ObjectKey>,
@@ -329,7 +329,7 @@ fn is_pending(service: &Value) -> bool {
         && is_empty(&service["spec"]["externalIPs"])
 }
 
-/// Returns the program that serves a Service in place of pods of this cluster, or for a while.
+/// Returns the program that serves a Service without pods in this cluster, at least at times.
 fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
     let annotations = &metadata["annotations"];
     let is_global = |key: &str| annotations[key] == "true";

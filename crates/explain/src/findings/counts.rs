@@ -12,8 +12,8 @@ use crate::findings::pod::{PodExplanation, Publication};
 use crate::models::dead::DeadEndpoint;
 use crate::models::traffic::{self, Served, is_ready};
 
-/// Numbers of pods, or of addresses if the Service selects no pods or they are not known. Those that
-/// are being deleted count in `deleted` and `ending` only.
+/// Numbers of pods, or of addresses if the Service selects no pods or they are not known. Those
+/// that are being deleted count in `deleted` and `ending` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -30,8 +30,8 @@ pub struct Counts {
     pub receiving: Option<usize>,
     /// The number that are being deleted.
     pub deleted: usize,
-    /// How many of those receive traffic until then, because their clients have no ready endpoint, or
-    /// the slices do not show the deletion yet.
+    /// How many of those receive traffic until then, because their clients have no ready endpoint,
+    /// or the slices do not show the deletion yet.
     pub ending: usize,
     /// The number of ready endpoints that receive traffic, that the controller did not write, and
     /// that belong to no pod of the Service.

@@ -152,13 +152,15 @@ impl Finding for NoPodMatches {
             }
             NoPods::PodsOfTheName { pods, .. } => {
                 let are = if pods.len() == 1 { "is" } else { "are" };
-                let pods = some(pods, pods.len());
-                let labels = Step::kubectl_in(&service.namespace, ["get", "pods", "--show-labels"]);
+                let show = describe(service, pods);
                 Remedy::ask(
                     ServiceOwner,
-                    format!("Correct spec.selector, if {pods} {are} meant; else start pods with these labels"),
+                    format!(
+                        "Correct spec.selector, if {} {are} meant; else start pods with these labels",
+                        some(pods, pods.len())
+                    ),
                 )
-                .shown_by([labels])
+                .shown_by(show)
             }
         }
     }

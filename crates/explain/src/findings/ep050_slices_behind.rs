@@ -17,9 +17,9 @@ about! {
     /// not show, that is normal, and the severity is info. Later, it means that the controller does
     /// not run, has no leader, or fails to write: the severity is warning, and after 30 seconds
     /// error. It is error at once if no endpoint receives traffic while a ready pod waits, and if
-    /// the slices name a pod that does not exist any more. If a controller wrote slices of another Service less than two
-    /// minutes ago, it runs, and the message says so. If no controller runs, the finding is
-    /// [EP073](#ep073-cluster-unserved).
+    /// the slices name a pod that does not exist any more. If a controller wrote slices of another
+    /// Service less than two minutes ago, it runs, and the message says so. If no controller runs,
+    /// the finding is [EP073](#ep073-cluster-unserved).
     ///
     /// If the controller's last event says that the API server refused a write, the message quotes
     /// it, the severity is error at once, and the advice is that of the reason: an admission

@@ -47,7 +47,8 @@ pub(crate) struct FaultInputs<'a> {
     pub(crate) served: &'a Served<'a>,
     pub(crate) policies: TrafficPolicies,
     pub(crate) explained: &'a [PodExplanation],
-    /// The endpoints that answer nobody, in slices that the controller of the Service does not keep.
+    /// The endpoints that answer nobody, in slices that the controller of the Service does not
+    /// keep.
     pub(crate) dead: &'a [DeadEndpoint],
     pub(crate) nearly_matching: &'a NearMatches,
     pub(crate) across: &'a Across<'a>,

@@ -185,8 +185,8 @@ impl Objects {
         names.filter(is_missing).cloned().collect()
     }
 
-    /// Returns the addresses of the ready endpoints of a Service that no pod of its namespace has,
-    /// as far as these are here.
+    /// Returns the addresses of the ready endpoints of a Service that no pod of its namespace has
+    /// among those that were read.
     pub fn addresses_of_no_pod(&self, service: &ObjectKey) -> BTreeSet<IpAddr> {
         let pods = self.pods_of(&service.namespace);
         let own: BTreeSet<IpAddr> = pods.flat_map(|pod| pod.pod_ips.iter().copied()).collect();
