@@ -11,6 +11,7 @@ use super::Finding;
 use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
+use crate::findings::code::Severity;
 use crate::findings::inputs::FaultInputs;
 use crate::models::traffic::ServedBy;
 
@@ -18,7 +19,8 @@ about! {
     /// kube-proxy follows the hints of a port only if each ready endpoint has one for a zone, or
     /// each has one for a node. Here some endpoints have hints and others do not, so clients are
     /// sent to all zones. If the reason is a node without a zone, [EP037](#ep037-no-zones) says so
-    /// instead.
+    /// instead. Without permission to read nodes, that may be the reason, so this is information,
+    /// too.
     EP063 "hints-ignored" Warning
     "kube-proxy ignores the hints of the Service, because some ready endpoints have none."
 }
@@ -33,6 +35,9 @@ pub struct HintsIgnored {
     pub slices: Vec<Text>,
     /// The annotation or the field of the Service that asks for hints, or `None` if nothing does.
     pub asked_by: Option<&'static str>,
+    /// True if it is known that the reason is no node without a zone.
+    #[serde(skip)]
+    pub(crate) knows_zones: bool,
 }
 
 impl Finding for HintsIgnored {
@@ -51,7 +56,12 @@ impl Finding for HintsIgnored {
             addresses: without.iter().map(IpAddr::to_string).map(Text::from).collect(),
             slices: inputs.slices().iter().filter(holds).map(|slice| slice.metadata.name.clone()).collect(),
             asked_by: inputs.asks_for_hints(),
+            knows_zones: inputs.options.known.nodes,
         }]
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        (!self.knows_zones).then_some(Severity::Info)
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {
