@@ -73,6 +73,21 @@ fn of_all(shop: &Shop) -> Vec<String> {
     shop.requests().into_iter().filter(is_of_all).collect()
 }
 
+/// The Service that an alias means is read, in its namespace, and no other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_leads_to_a_service_that_exists() {
+    let alias = |name: &str, of: &str| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"type": "ExternalName", "externalName": of}})
+    };
+    let aliases = [alias("to-db", "db.pay.svc.cluster.local"), alias("to-none", "dbs.pay.svc.cluster.local")];
+    let shop = Shop::with([objects(), aliases.to_vec()].concat(), Vec::new()).await;
+    let (advice, _) = explained(&shop, "to-db").await;
+    assert!(advice.iter().all(|it| it.starts_with("EP033 ")), "{advice:?}");
+    let (advice, _) = explained(&shop, "to-none").await;
+    assert!(advice.iter().any(|it| it.contains("the Service pay/dbs, which does not exist")), "{advice:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_other_namespaces_have_is_told_with_them() {
     let shop = shop().await;
