@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{Fault, Finding};
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::code::Severity;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::words::capital;
 use crate::models::cluster::SomeNodes;
@@ -20,7 +21,8 @@ about! {
     /// of these needs a zone and allocatable CPU: one without withholds the hints of all Services.
     /// They must be in two zones at least, and there must be enough ready pods to divide them in
     /// proportion. The message names the nodes and what they lack, or quotes the controller's
-    /// event. Each cause is a finding of its own. The annotation overrides
+    /// event. Each cause is a finding of its own. It is information if there are too few pods, or
+    /// if they cannot be divided: clients are served, from any zone. The annotation overrides
     /// `spec.trafficDistribution` ([EP074](#ep074-distribution-overridden)).
     EP039 "topology-hints-withheld" Warning
     "The Service asks for topology aware routing, but its endpoints cannot have hints."
@@ -73,6 +75,11 @@ impl Finding for TopologyHintsWithheld {
         let Some(message) = inputs.withheld_hints() else { return Vec::new() };
         let causes = causes(inputs, message).into_iter();
         causes.map(|cause| Self { message: message.to_owned(), cause }).collect()
+    }
+
+    /// The number of pods changes, and clients are served from any zone.
+    fn severity(&self) -> Option<Severity> {
+        matches!(self.cause, Withheld::TooFewEndpoints | Withheld::Unbalanced).then_some(Severity::Info)
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {
