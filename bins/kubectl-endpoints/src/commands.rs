@@ -1,20 +1,19 @@
 //! The commands. Each returns the exit code.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube::Client;
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::references::{Referrer, is_namespaced};
 use kube_endpoint_explain::render::{notes, to_list};
 use kube_endpoint_explain::text::rendered;
-use kube_endpoint_explain::{Code, Diff, FailOn, LintOptions, Options, diff, explain_pod, lint, render};
+use kube_endpoint_explain::{Code, Diff, FailOn, LintOptions, Options, diff, explain_pod, render};
 
 use kube_endpoint_explain_reader::{
-    BETWEEN_READINGS, Explained, Reader, Reading, Resource, may_tell_more, newest_resource,
+    BETWEEN_READINGS, Before, Explained, Reader, Reading, Resource, newest_resource,
 };
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
@@ -59,6 +58,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
                 ignore: ignore.iter().copied().collect(),
                 include_info: *info,
                 selector: scope.selector.clone(),
+                ..LintOptions::default()
             };
             let fail_on = FailOn { severity: fail_on.severity(), strict: *strict };
             let place = Place::open(global, files).await?;
@@ -187,30 +187,24 @@ async fn run_lint(
     lint_options: &LintOptions,
     fail_on: FailOn,
 ) -> anyhow::Result<u8> {
-    let reader = &place.reader;
-    // `before` are the pods that were gone at the reading before, and true to tell more.
-    let read = async |before: Option<(BTreeSet<Text>, bool)>| -> anyhow::Result<_> {
-        let Reading { mut objects, notes, known, .. } = reader.all(namespace).await?;
-        if let Some((gone, tells_more)) = before {
-            objects.note_gone_before(gone);
-            if tells_more {
-                reader.failures(&mut objects, namespace).await;
-            }
-        }
-        let (options, now) = (place.options(options).with_known(known), place.now());
-        let report = lint(&objects, now, &options, lint_options).with_not_read(notes);
-        Ok((report, now, objects.gone_pods()))
+    let options = place.options(options);
+    let read = async |before: Option<&Before>| {
+        place.reader.lint(namespace, &options, lint_options, before, || place.now()).await
     };
-    let (mut report, mut now, gone) = read(None).await?;
+    let mut linted = read(None).await?;
     // Without nodes, a write that is under way looks like one whose cause is not known.
     let may_pass = |code: Code| code.may_be_under_way() || code == Code::NotKnown;
-    if report.problems.iter().any(|problem| may_pass(problem.code)) && place.may_change() {
+    let mut before = None;
+    if linted.report.problems.iter().any(|problem| may_pass(problem.code)) && place.may_change() {
         tokio::time::sleep(BETWEEN_READINGS).await;
-        let before = report.problems;
-        let tells_more = before.iter().any(|problem| may_tell_more(problem.code));
-        (report, now, _) = read(Some((gone, tells_more))).await?;
-        report = report.lasting(&before, may_pass);
+        let found = before.insert(linted.before());
+        linted = read(Some(found)).await?;
     }
+    let now = linted.at;
+    let report = match before {
+        Some(before) => linted.lasting(Some(&before), may_pass),
+        None => linted.report,
+    };
     let report = report.with_root_cause(now);
     report.not_read.iter().for_each(|note| print_note(note));
     match output.format {

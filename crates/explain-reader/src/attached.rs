@@ -119,7 +119,7 @@ impl Reader {
         note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
         if reading.known.pods && service.endpoint_selector().is_some() {
             let labels = reading.objects.required_labels(service).filter(|labels| !labels.is_empty());
-            let is_empty = reading.objects.pods_of(&service.key.namespace).next().is_none();
+            let is_empty = reading.objects.pods_for(service).is_empty();
             if let Some(labels) = labels.filter(|_| is_empty) {
                 self.near(reading, namespace, &labels).await;
                 self.near_pods(reading, &service.key, &labels).await?;

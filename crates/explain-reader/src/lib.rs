@@ -31,6 +31,7 @@
 //!   or of a report about all Services, and note the kinds that the user may not read.
 //! - [`Reader::explain_service`] reads and explains, and reads once more if a write may be under
 //!   way.
+//! - [`Reader::lint`] reads and checks all Services.
 //! - [`Reader::explain_referrer`] explains an Ingress, a route, an APIService or a webhook
 //!   configuration: each Service to which it sends clients.
 //! - [`Resource`] and [`List`] read lists page by page.
@@ -41,6 +42,7 @@ mod attached;
 mod elsewhere;
 mod error;
 mod explained;
+mod linted;
 mod more;
 mod pages;
 mod progress;
@@ -51,6 +53,7 @@ mod signs;
 
 pub use error::{NOT_IN_FILES, ObjectFailure, ReadError, is_not_in_files};
 pub use explained::{BETWEEN_READINGS, Explained};
+pub use linted::{Before, Linted};
 pub use pages::{List, PAGE, check_kind};
 pub use progress::Progress;
 pub use reader::{Reader, Reading};

@@ -11,7 +11,7 @@ use kube_endpoint_explain::near_pods;
 use serde_json::json;
 
 use crate::error::{Failed, forbidden};
-use crate::reader::{at_once, json_of};
+use crate::reader::at_once;
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 /// The most pods that slices name to read one by one; for more, the reader lists all of the
@@ -123,10 +123,7 @@ impl Reader {
             Resource::v1("batch", "Job", "jobs"),
         ];
         for kind in KINDS {
-            let page = self.api(kind, Some(namespace)).list(&ListParams::default().limit(PAGE)).await;
-            let Ok(page) = page else { continue };
-            let mut workloads = page.items.iter().map(|object| json_of(kind, object));
-            workloads.try_for_each(|workload| reading.objects.add(workload))?;
+            self.add_optional(&mut reading.objects, kind, Some(namespace)).await?;
         }
         Ok(())
     }

@@ -242,6 +242,20 @@ impl Reader {
         Ok(())
     }
 
+    /// Lists objects into `objects` that only add to an explanation. Returns false if the server
+    /// does not have the kind, or the user may not read it: the explanation says less then.
+    pub(crate) async fn add_optional(
+        &self,
+        objects: &mut Objects,
+        kind: Resource,
+        namespace: Option<&str>,
+    ) -> Result<bool, ReadError> {
+        match self.add(objects, kind, namespace, ListParams::default()).await {
+            Err(Failed::Request(error)) if is_forbidden(&error) || says_not_there(&error) => Ok(false),
+            listed => listed.map(|()| true).map_err(|failed| failed.of(kind, namespace)),
+        }
+    }
+
     /// Reads objects by their names into `objects`, or all of the namespace if there are many
     /// names.
     pub(crate) async fn add_named(
@@ -284,43 +298,50 @@ impl Reader {
 
     /// Reads all objects on which the explanation of a Service depends.
     pub async fn service(&self, key: &ObjectKey) -> Result<Reading, ReadError> {
+        let mut reading = Reading::default();
+        self.add_service(&mut reading, key).await?;
+        self.policies(&mut reading, Some(&*key.namespace)).await?;
+        Ok(reading)
+    }
+
+    /// Reads all objects on which the explanation of a Service depends, except for those that all
+    /// Services of its namespace share.
+    pub(crate) async fn add_service(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
         let namespace = &*key.namespace;
         let object = self.subject(Resource::SERVICES, key).await?;
-        let mut reading = Reading::default();
         reading.objects.add(object)?;
         let Some(service) = reading.objects.service(key).cloned() else {
             return Err(ReadError::Request(format!("the answer for Service {key} is another object")));
         };
 
-        self.alias(&mut reading, key).await?;
+        self.alias(reading, key).await?;
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
         if let Some(selector) = selector {
             let listed = self.add_pods(&mut reading.objects, namespace, &as_text(selector), &mut nodes).await;
             let note = forbidden(listed, Resource::PODS, Some(namespace))?;
             note.iter().for_each(|note| reading.not_read(Resource::PODS, note));
-            let is_empty = reading.objects.pods_of(&key.namespace).next().is_none();
+            let is_empty = reading.objects.pods_for(&service).is_empty();
             if is_empty && reading.known.pods {
-                self.near(&mut reading, namespace, selector).await;
-                self.pods_elsewhere(&mut reading, namespace, selector).await?;
-                self.near_pods(&mut reading, key, selector).await?;
+                self.near(reading, namespace, selector).await;
+                self.pods_elsewhere(reading, namespace, selector).await?;
+                self.near_pods(reading, key, selector).await?;
             }
-            self.governing_services(&mut reading, &service).await?;
-            self.failed_creates(&mut reading, &service).await?;
+            self.governing_services(reading, &service).await?;
+            self.failed_creates(reading, &service).await?;
         }
         if let Some(name) = names_selector(&service) {
-            nodes.extend(self.attached(&mut reading, &service, name).await?);
+            nodes.extend(self.attached(reading, &service, name).await?);
         }
         let all_nodes = needs_all_nodes(&service);
-        self.nodes(&mut reading, nodes, all_nodes).await?;
-        self.outputs(&mut reading, key).await?;
-        self.pods_of_slices(&mut reading, &service, all_nodes).await?;
-        self.warnings(&mut reading, namespace).await?;
-        self.policies(&mut reading, Some(namespace)).await?;
-        self.services_at_endpoints(&mut reading, key).await?;
-        self.unlabelled_slices(&mut reading, &service).await?;
-        self.hinted_nodes(&mut reading, std::slice::from_ref(key), all_nodes).await?;
-        Ok(reading)
+        self.nodes(reading, nodes, all_nodes).await?;
+        self.outputs(reading, key).await?;
+        self.pods_of_slices(reading, &service, all_nodes).await?;
+        let pods = reading.objects.pods_for(&service);
+        self.warnings(reading, namespace, pods).await?;
+        self.services_at_endpoints(reading, key).await?;
+        self.unlabelled_slices(reading, &service).await?;
+        self.hinted_nodes(reading, std::slice::from_ref(key), all_nodes).await
     }
 
     /// Reads a pod, the Services of its namespace, and all objects on which the explanations of the
@@ -379,7 +400,8 @@ impl Reader {
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
-        self.warnings(&mut reading, namespace).await?;
+        let pods = reading.objects.pods_of(&key.namespace).cloned().collect();
+        self.warnings(&mut reading, namespace, pods).await?;
         self.hinted_nodes(&mut reading, &selecting, all_nodes).await?;
         Ok(reading)
     }
@@ -454,15 +476,9 @@ impl Reader {
         // About the Service, its Endpoints, and others of its name, which explanations skip.
         let about = format!("involvedObject.name={}", key.name);
         let slices = self.add(&mut reading.objects, Resource::SLICES, namespace, of_service).await;
-        let endpoints = match self.get(Resource::ENDPOINTS, &key.namespace, &key.name).await {
-            Ok(endpoints) => {
-                let mut endpoints = endpoints.into_iter();
-                endpoints
-                    .try_for_each(|endpoints| reading.objects.add(endpoints))
-                    .map_err(|error| Failed::Object(error.into()))
-            }
-            Err(error) => Err(Failed::Request(error)),
-        };
+        let kind = Resource::ENDPOINTS;
+        let endpoints =
+            self.add_named(&mut reading.objects, kind, &key.namespace, vec![&*key.name]).await;
         let of_events = ListParams::default().fields(&about);
         let events = self.add(&mut reading.objects, Resource::EVENTS, namespace, of_events).await;
         for (kind, read) in
@@ -475,24 +491,27 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the NetworkPolicies of a namespace, or of all. Who may not read them learns less.
-    async fn policies(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<(), ReadError> {
+    /// Reads the NetworkPolicies of a namespace, or of all.
+    pub(crate) async fn policies(
+        &self,
+        reading: &mut Reading,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
         let kind = Resource::v1("networking.k8s.io", "NetworkPolicy", "networkpolicies");
-        let read = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
-        match read {
-            Err(Failed::Request(error)) if is_forbidden(&error) || says_not_there(&error) => Ok(()),
-            read => read.map_err(|failed| failed.of(kind, namespace)),
-        }
+        self.add_optional(&mut reading.objects, kind, namespace).await.map(|_| ())
     }
 
     /// Reads the warnings about pods that are on a node and not ready: they have the words of
     /// probes, and nothing else tells why a pod gets no address. A few of them stand for all.
-    async fn warnings(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        let waits = |pod: &&Arc<Pod>| {
+    async fn warnings(
+        &self,
+        reading: &mut Reading,
+        namespace: &str,
+        mut pods: Vec<Arc<Pod>>,
+    ) -> Result<(), ReadError> {
+        pods.retain(|pod| {
             pod.node_name.is_some() && !pod.is_ready() && !pod.is_terminal() && !pod.is_terminating()
-        };
-        let of: Text = namespace.into();
-        let mut pods: Vec<_> = reading.objects.pods_of(&of).filter(waits).collect();
+        });
         pods.sort_by_key(|pod| pod.has_pod_ip);
         let names: Vec<Text> = pods.iter().take(WARNED).map(|pod| pod.key.name.clone()).collect();
         for name in names {

@@ -1,15 +1,17 @@
 //! Reads an object that sends clients to Services, and what explains each Service.
 
+use std::collections::BTreeSet;
+
 use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
-use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_explain::references::{REFERRERS, Referrer};
-use kube_endpoint_explain::{BackendsExplanation, Known, Options, explain_backends};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_explain::references::{REFERRERS, Reference, Referrer, is_namespaced};
+use kube_endpoint_explain::{BackendsExplanation, Code, Options, explain_backends};
 use serde_json::{Value, json};
 
-use crate::error::is_forbidden;
-use crate::{PAGE, ReadError, Reader, Reading, Resource};
+use crate::explained::BETWEEN_READINGS;
+use crate::{PAGE, ReadError, Reader, Reading, Resource, may_tell_more};
 
 /// The most Services of one object that are read.
 const SERVICES: usize = 10;
@@ -98,13 +100,17 @@ impl Reader {
             services.truncate(SERVICES);
         }
         for service in &services {
-            match self.service(service).await {
-                Ok(other) => reading.extend(other),
+            match self.add_service(&mut reading, service).await {
                 Err(ReadError::NotFound(_)) => self.names_near(&mut reading, service).await?,
-                Err(error) => return Err(error),
+                read => read?,
             }
-            if *service.namespace != *of.object.namespace && of.kind.ends_with("Route") {
-                self.grants(&mut reading, &service.namespace).await?;
+        }
+        let namespaces: BTreeSet<Text> = services.into_iter().map(|service| service.namespace).collect();
+        for namespace in namespaces {
+            self.policies(&mut reading, Some(&namespace)).await?;
+            let needs_grant = |it: &Reference| it.needs_grant() && it.service.namespace == namespace;
+            if reading.objects.references().any(needs_grant) {
+                self.grants(&mut reading, Some(&namespace)).await?;
             }
         }
         Ok(reading)
@@ -123,25 +129,21 @@ impl Reader {
         Ok(())
     }
 
-    async fn grants(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
+    /// Reads the ReferenceGrants of a namespace, or of all.
+    async fn grants(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<(), ReadError> {
         for resource in GRANTS {
-            match self.api(resource, Some(namespace)).list(&ListParams::default()).await {
-                Ok(page) => {
-                    let mut grants = page.items.iter().map(|it| crate::reader::json_of(resource, it));
-                    return Ok(grants.try_for_each(|grant| reading.objects.add(grant))?);
-                }
-                Err(error) if says_not_there(&error) => {}
-                Err(error) => {
-                    let note = if is_forbidden(&error) { "You may not read" } else { "Nobody could read" };
-                    reading.notes.push(format!("{note} {resource}: {}.", why_request_failed(&error)));
-                    return Ok(());
-                }
+            if self.add_optional(&mut reading.objects, resource, namespace).await? {
+                return Ok(());
             }
         }
+        reading.objects.note_grants_unread();
+        let consequence = "It is not known which references from other namespaces are permitted.";
+        reading.notes.push(format!("ReferenceGrants cannot be read. {consequence}"));
         Ok(())
     }
 
-    /// Reads and explains an object that sends clients to Services. `now` reads the current time.
+    /// Reads and explains an object that sends clients to Services, and reads once more if a write
+    /// may be under way. `now` reads the current time.
     ///
     /// # Errors
     ///
@@ -150,16 +152,32 @@ impl Reader {
         &self,
         of: &Referrer,
         options: &Options,
-        now: &(dyn Fn() -> kube_endpoint_core_model::Timestamp + Sync),
+        now: &(dyn Fn() -> Timestamp + Sync),
     ) -> Result<BackendsExplanation, ReadError> {
-        let Reading { objects, mut notes, known, .. } = self.referrer(of).await?;
-        notes.sort();
-        notes.dedup();
-        let options = options.clone().with_known(known);
-        let explained = explain_backends(&objects, of, now(), &options);
-        let explained =
-            explained.ok_or_else(|| ReadError::Request(format!("the answer for {of} is another object")))?;
-        Ok(explained.with_not_read(notes))
+        let has = |explained: &BackendsExplanation, is_such: fn(Code) -> bool| {
+            explained.to_do.iter().find(|it| is_such(it.advice.code)).map(|it| it.service.clone())
+        };
+        let explain = |reading: &Reading| {
+            let options = options.clone().with_known(reading.known);
+            explain_backends(&reading.objects, of, now(), &options)
+                .ok_or_else(|| ReadError::Request(format!("the answer for {of} is another object")))
+        };
+        let mut reading = self.referrer(of).await?;
+        let mut explained = explain(&reading)?;
+        if self.reads_again && has(&explained, Code::may_be_under_way).is_some() {
+            tokio::time::sleep(BETWEEN_READINGS).await;
+            let gone = reading.objects.gone_pods();
+            reading = self.referrer(of).await?;
+            reading.objects.note_gone_before(gone);
+            explained = explain(&reading)?;
+        }
+        if let Some(service) = has(&explained, may_tell_more) {
+            self.signs(&mut reading.objects, &service).await;
+            explained = explain(&reading)?;
+        }
+        reading.notes.sort();
+        reading.notes.dedup();
+        Ok(explained.with_not_read(reading.notes))
     }
 
     /// Reads all objects of a namespace, or of all, that send clients to Services. A kind that the
@@ -170,21 +188,18 @@ impl Reader {
         namespace: Option<&str>,
     ) -> Result<(), ReadError> {
         for kind in REFERRERS {
-            let of_cluster = !kube_endpoint_explain::references::is_namespaced(kind);
-            if of_cluster && namespace.is_some() {
+            if !is_namespaced(kind) && namespace.is_some() {
                 continue;
             }
             for resource in RESOURCES.into_iter().filter(|it| it.kind == kind) {
-                let listed = self.add(&mut reading.objects, resource, namespace, ListParams::default()).await;
-                match listed {
-                    Err(crate::error::Failed::Request(error))
-                        if says_not_there(&error) || is_forbidden(&error) => {}
-                    listed => {
-                        listed.map_err(|failed| failed.of(resource, namespace))?;
-                        break;
-                    }
+                if self.add_optional(&mut reading.objects, resource, namespace).await? {
+                    break;
                 }
             }
+        }
+        // Without a namespace, these are all routes to the Services that were read.
+        if namespace.is_none() && reading.objects.references().any(Reference::needs_grant) {
+            self.grants(reading, None).await?;
         }
         Ok(())
     }
@@ -192,22 +207,6 @@ impl Reader {
 
 fn unread(of: &Referrer, error: &Error) -> ReadError {
     ReadError::Request(format!("{of} cannot be read: {}", why_request_failed(error)))
-}
-
-impl Reading {
-    /// Adds another reading. A kind is known if both know it.
-    fn extend(&mut self, other: Self) {
-        let Self { objects, metadata: _, notes, known } = other;
-        self.objects.extend(objects);
-        self.notes.extend(notes);
-        self.known = Known {
-            pods: self.known.pods && known.pods,
-            nodes: self.known.nodes && known.nodes,
-            slices: self.known.slices && known.slices,
-            endpoints: self.known.endpoints && known.endpoints,
-            selectors: self.known.selectors && known.selectors,
-        };
-    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_explain::{Code, Lint, LintOptions, LintReport, Options, Rank, Severity, lint};
+use kube_endpoint_explain::{Code, LintOptions, LintReport, Options, Rank, Severity};
 use tokio::time::Instant;
 
 use crate::commands::current_time;
-use kube_endpoint_explain_reader::{Reader, Reading, may_tell_more};
+use kube_endpoint_explain_reader::{Before, Reader};
 
 /// The most Services to check: each check reads their pods, slices and Endpoints, and all nodes.
 pub(crate) const MAX_SERVICES: usize = 1000;
@@ -97,14 +97,14 @@ impl Problems {
 pub(crate) struct Checks {
     options: Options,
     lint_options: LintOptions,
-    /// The problems of the last check. Some of them may only have been writes under way.
-    before: Vec<Lint>,
+    /// The last check. Some of its problems may only have been writes under way.
+    before: Option<Before>,
     next: Instant,
 }
 
 impl Checks {
     pub(crate) fn new(options: &Options, lint_options: LintOptions) -> Self {
-        Self { options: options.clone(), lint_options, before: Vec::new(), next: Instant::now() }
+        Self { options: options.clone(), lint_options, before: None, next: Instant::now() }
     }
 
     /// Returns true if it is time for the next check.
@@ -123,36 +123,20 @@ impl Checks {
         namespace: Option<&str>,
     ) -> (Self, anyhow::Result<Problems>) {
         let began = Instant::now();
-        let report = self.report(reader, namespace).await;
+        let (options, lint_options) = (&self.options, &self.lint_options);
+        let linted = reader.lint(namespace, options, lint_options, self.before.as_ref(), current_time).await;
         self.next = Instant::now() + REST.max(began.elapsed() * (SHARE - 1));
-        let report = report.context("problems cannot be looked for");
-        let problems = report.map(|report| {
-            let lasting = report.clone().lasting(&self.before, Code::may_be_under_way);
-            self.before = report.problems;
-            Problems::of(&lasting, current_time())
+        let problems = linted.context("problems cannot be looked for").map(|linted| {
+            let (before, now) = (self.before.replace(linted.before()), linted.at);
+            Problems::of(&linted.lasting(before.as_ref(), Code::may_be_under_way), now)
         });
         (self, problems)
-    }
-
-    async fn report(&self, reader: &Reader, namespace: Option<&str>) -> anyhow::Result<LintReport> {
-        let Reading { mut objects, known, .. } = reader.all(namespace).await?;
-        if self.before.iter().any(|problem| may_tell_more(problem.code)) {
-            reader.failures(&mut objects, namespace).await;
-        }
-        let (options, lint_options) = (self.options.clone().with_known(known), self.lint_options.clone());
-        let now = current_time();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the keys are read meanwhile; no run of top is repeated"
-        )]
-        let report = tokio::task::spawn_blocking(move || lint(&objects, now, &options, &lint_options));
-        Ok(report.await?)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use kube_endpoint_explain::Objects;
+    use kube_endpoint_explain::{Objects, lint};
     use serde_json::json;
 
     use super::*;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Text, Timestamp, causes};
-use kube_endpoint_explain::{Code, Lint, LintOptions, LintReport, Options, lint};
-use kube_endpoint_explain_reader::{ReadError, Reader, Reading, may_tell_more};
+use kube_endpoint_explain::{Code, LintOptions, LintReport, Options};
+use kube_endpoint_explain_reader::{Before, ReadError, Reader};
 use kube_endpoint_serving::Access;
 use kube_endpoint_status_page::{
     Fill, Kept, Namespaces, Overview, Refusal, ShownProblem, ShownProblems, Status, Totals,
@@ -30,7 +30,7 @@ pub(super) struct OfUser {
 struct Read {
     as_of: Timestamp,
     /// The problems of this reading. A write that is under way is no problem yet.
-    found: Vec<Lint>,
+    found: Before,
     /// Those that last, with their common cause.
     problems: LintReport,
     services: Vec<ObjectKey>,
@@ -49,7 +49,7 @@ impl OfUser {
         let before = self.read.last();
         let make = || async move {
             let before = before.as_deref().and_then(|read| read.as_ref().ok());
-            let read = Read::of(&reader, &options, before.map_or(&[], |read| &read.found)).await;
+            let read = Read::of(&reader, &options, before.map(|read| &read.found)).await;
             Some(read.map_err(|error| causes(&error)))
         };
         self.read.get(make).await
@@ -57,11 +57,9 @@ impl OfUser {
 }
 
 impl Read {
-    async fn of(reader: &Reader, options: &Options, before: &[Lint]) -> Result<Self, ReadError> {
-        let Reading { mut objects, notes, known, .. } = reader.all(None).await?;
-        if before.iter().any(|problem| may_tell_more(problem.code)) {
-            reader.failures(&mut objects, None).await;
-        }
+    async fn of(reader: &Reader, options: &Options, before: Option<&Before>) -> Result<Self, ReadError> {
+        let linted = reader.lint(None, options, &LintOptions::default(), before, current_time).await?;
+        let objects = &linted.objects;
         let mut totals: BTreeMap<Text, Totals> = BTreeMap::new();
         let services: Vec<ObjectKey> = objects.services().cloned().collect();
         for key in &services {
@@ -72,18 +70,9 @@ impl Read {
             let slice: &EndpointSlice = slice;
             totals.entry(slice.metadata.namespace.clone()).or_default().add_slice(slice, manager, capacity);
         }
-        let (as_of, nodes) = (current_time(), objects.nodes());
-        let options = options.clone().with_known(known);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the page is served meanwhile; no run of it is repeated"
-        )]
-        let found =
-            tokio::task::spawn_blocking(move || lint(&objects, as_of, &options, &LintOptions::default()));
-        // It is not aborted, and does not panic.
-        let found = found.await.unwrap_or_default().with_not_read(notes);
-        let problems = found.clone().lasting(before, Code::may_be_under_way).with_root_cause(as_of);
-        Ok(Self { as_of, found: found.problems, problems, services, nodes, totals })
+        let (as_of, nodes, found) = (linted.at, objects.nodes(), linted.before());
+        let problems = linted.lasting(before, Code::may_be_under_way).with_root_cause(as_of);
+        Ok(Self { as_of, found, problems, services, nodes, totals })
     }
 
     /// Fills the parts of a status that a reading knows.

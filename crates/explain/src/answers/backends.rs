@@ -55,9 +55,11 @@ pub struct Advised {
     pub advice: Advice,
 }
 
-/// Returns the references to Services that do not exist.
-pub(crate) fn without_service(objects: &Objects) -> Vec<BackendNotFound> {
-    let missing = objects.references().filter(|it| objects.service(&it.service).is_none());
+/// Returns the references to Services that do not exist. `namespace` is the only one whose Services
+/// are known, or `None` if all are.
+pub(crate) fn without_service(objects: &Objects, namespace: Option<&str>) -> Vec<BackendNotFound> {
+    let is_known = |it: &Reference| namespace.is_none_or(|namespace| *it.service.namespace == *namespace);
+    let missing = objects.references().filter(|it| is_known(it) && objects.service(&it.service).is_none());
     missing.map(|reference| not_found(objects, reference)).collect()
 }
 

@@ -8,6 +8,7 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::facts::json::{each, pairs};
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::models::planned::Planned;
@@ -257,7 +258,7 @@ fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>)
     match (old, new) {
         (Value::Object(_) | Value::Null, Value::Object(_)) | (Value::Object(_), Value::Null) => {
             let keys = |value: &Value| -> BTreeSet<String> {
-                value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+                pairs(value).map(|(key, _)| key.clone()).collect()
             };
             for key in keys(old).union(&keys(new)) {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -300,7 +301,7 @@ fn leaf(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
 /// owner. A number distinguishes two items of one name.
 fn named(list: &Value) -> Vec<(String, Value)> {
     let mut named: Vec<(String, Value)> = Vec::new();
-    for item in list.as_array().into_iter().flatten() {
+    for item in each(list) {
         let name = name_of(item);
         let same = named.iter().filter(|(other, _)| other.split('#').next() == Some(&name)).count();
         let name = if same == 0 { name } else { format!("{name}#{}", same + 1) };

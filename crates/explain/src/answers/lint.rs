@@ -198,6 +198,8 @@ pub struct LintOptions {
     /// Selects the Services by their labels, or `None` for all. It selects slices and Endpoints
     /// whose Service does not exist by their own.
     pub selector: Option<LabelSelector>,
+    /// The namespace whose objects were read, or `None` for all.
+    pub namespace: Option<Text>,
 }
 
 impl LintOptions {
@@ -244,7 +246,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         problems.extend(of_service(explanation, key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
-    problems.extend(backends::without_service(objects).iter().map(|missing| {
+    problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(|missing| {
         let Referrer { kind, object } = missing.reference.from.clone();
         of_fault(kind, object, &missing.reference.service, &missing.clone().into())
     }));

@@ -7,6 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::facts::json::each;
+
 /// The name of the Lease of kube-controller-manager.
 pub(crate) const UPSTREAM_LEASE: &str = "kube-controller-manager";
 
@@ -47,7 +49,7 @@ impl Lease {
     pub fn read(lease: &Value) -> Self {
         let raw = RawLease::deserialize(&lease["spec"]).unwrap_or_default();
         let time = |text: Option<String>| text.and_then(|text| text.parse().ok());
-        let entries = lease["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let entries = each(&lease["metadata"]["managedFields"]);
         // Seconds of UTC in RFC 3339 compare as texts.
         let newest = entries.max_by_key(|entry| entry["time"].as_str().unwrap_or_default());
         let program = newest.and_then(|entry| entry["manager"].as_str()).unwrap_or_default();

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod defaults;
 pub mod details;
 pub(crate) mod external_name;
+pub(crate) mod json;
 pub(crate) mod lease;
 pub(crate) mod objects;
 pub(crate) mod options;

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::facts::defaults;
 use crate::facts::details::{self, LastWrite, PodDetails, RecentEvent};
 use crate::facts::external_name;
+use crate::facts::json::{each, number};
 use crate::facts::lease::Lease;
 use crate::facts::output_kind::OutputKind;
 use crate::facts::policy::Policy;
@@ -92,10 +93,12 @@ pub struct Objects {
     pub(crate) referrers: BTreeMap<Referrer, Vec<String>>,
     /// Permissions for references from other namespaces.
     pub(crate) grants: Vec<Grant>,
-    /// The NetworkPolicies of each namespace that limit who reaches pods.
-    pub(crate) policies: BTreeMap<Text, Vec<Policy>>,
-    /// Workloads that no other workload owns, by kind and key.
-    workloads: BTreeMap<(Text, ObjectKey), Arc<Workload>>,
+    /// True if these could not be read.
+    pub(crate) grants_unread: bool,
+    /// The NetworkPolicies that limit who reaches pods.
+    policies: BTreeMap<ObjectKey, Policy>,
+    /// Workloads that no other workload owns, by key and kind.
+    workloads: BTreeMap<(ObjectKey, Text), Arc<Workload>>,
     /// The fields that views lack.
     pub(crate) raw: RawFields,
     /// The kinds that no explanation reads.
@@ -118,8 +121,8 @@ impl Clone for Repeated {
 /// Returns true if a container of a pod was started more than once: its restarts matter although
 /// the pod is ready.
 fn has_restarted(pod: &Value) -> bool {
-    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| pod["status"][list].as_array());
-    lists.into_iter().flatten().flatten().any(|one| one["restartCount"].as_i64().unwrap_or_default() > 0)
+    let lists = ["containerStatuses", "initContainerStatuses"].map(|list| each(&pod["status"][list]));
+    lists.into_iter().flatten().any(|one| number(&one["restartCount"]) > 0)
 }
 
 /// Returns true if an event about a pod tells what keeps it from starting, or that an image is
@@ -217,14 +220,16 @@ impl Objects {
             }
             "ReferenceGrant" => self.grants.extend(Grant::read(&object)),
             "NetworkPolicy" => {
-                if let Some(policy) = Policy::read(&object) {
-                    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-                    self.policies.entry(namespace.into()).or_default().push(policy);
-                }
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let key = ObjectKey::new(text("namespace"), text("name"));
+                match Policy::read(&object) {
+                    Some(policy) => self.policies.insert(key, policy),
+                    None => self.policies.remove(&key),
+                };
             }
             "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
                 if let Some(workload) = Workload::read(&kind, &object) {
-                    self.workloads.insert((kind.into(), workload.key.clone()), Arc::new(workload));
+                    self.workloads.insert((workload.key.clone(), kind.into()), Arc::new(workload));
                 }
             }
             _ => match references::referrer(&kind, &object) {
@@ -266,6 +271,7 @@ impl Objects {
             references,
             referrers,
             grants,
+            grants_unread,
             policies,
             workloads,
             raw,
@@ -317,9 +323,8 @@ impl Objects {
         }
         self.referrers.extend(referrers);
         self.grants.extend(grants);
-        for (namespace, policies) in policies {
-            self.policies.entry(namespace).or_default().extend(policies);
-        }
+        self.grants_unread |= grants_unread;
+        self.policies.extend(policies);
         self.workloads.extend(workloads);
         self.raw.extend(raw);
         self.skipped.extend(skipped);
@@ -338,8 +343,21 @@ impl Objects {
 
     /// Returns the workloads of a namespace.
     pub(crate) fn workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
-        let of_namespace = self.workloads.values().filter(move |it| it.key.namespace == *namespace);
-        of_namespace.map(|workload| &**workload)
+        let first = (ObjectKey { namespace: namespace.clone(), name: "".into() }, "".into());
+        let from = self.workloads.range(first..).map(|(_, workload)| &**workload);
+        from.take_while(move |workload| workload.key.namespace == *namespace)
+    }
+
+    /// Returns the NetworkPolicies of a namespace.
+    pub(crate) fn policies_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Policy> {
+        let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
+        let from = self.policies.range(first..).take_while(move |(key, _)| key.namespace == *namespace);
+        from.map(|(_, policy)| policy)
+    }
+
+    /// Notes that the permissions for references from other namespaces could not be read.
+    pub fn note_grants_unread(&mut self) {
+        self.grants_unread = true;
     }
 
     /// Returns the places in other objects that name a Service.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::facts::details::write_optional_time;
+use crate::facts::json::{each, number, pairs, text, time};
 
 /// The most bytes of a message that the details keep. A container may end with a message of 4 KiB,
 /// and in an outage many pods have one.
@@ -65,10 +66,7 @@ impl PodDetails {
             readiness_gates: names(&spec["readinessGates"], Some("conditionType")),
             scheduling_gates: names(&spec["schedulingGates"], Some("name")),
             finalizers: names(&metadata["finalizers"], None),
-            node_selector: spec["nodeSelector"]
-                .as_object()
-                .into_iter()
-                .flatten()
+            node_selector: pairs(&spec["nodeSelector"])
                 .map(|(key, value)| format!("{key}={}", text(value)).into())
                 .collect(),
             scheduler_name: texts.shared(text(&spec["schedulerName"])),
@@ -304,22 +302,6 @@ impl fmt::Display for Ended {
         write!(f, "exit code {}", self.exit_code)?;
         if self.reason.is_empty() { Ok(()) } else { write!(f, ", {}", self.reason) }
     }
-}
-
-fn each(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn number(value: &Value) -> i32 {
-    value.as_i64().and_then(|number| number.try_into().ok()).unwrap_or_default()
-}
-
-fn time(value: &Value) -> Option<Timestamp> {
-    value.as_str()?.parse().ok()
 }
 
 /// Returns a message without its end if it is too long.

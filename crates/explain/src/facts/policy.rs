@@ -6,6 +6,8 @@ use kube_endpoint_core_model::{LabelSelector, StringMap, Text};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::facts::json::each;
+
 /// A NetworkPolicy for incoming connections. Pods that some policy selects accept only what a
 /// policy admits.
 #[derive(Clone, Debug)]
@@ -53,7 +55,7 @@ impl Policy {
         // Without policyTypes, a policy is about incoming connections.
         let is_ingress =
             spec["policyTypes"].as_array().is_none_or(|types| types.iter().any(|it| it == "Ingress"));
-        let rules = spec["ingress"].as_array().into_iter().flatten().map(Rule::read).collect();
+        let rules = each(&spec["ingress"]).map(Rule::read).collect();
         let pods = LabelSelectorFields::deserialize(&spec["podSelector"]).ok().filter(|_| is_ingress)?;
         let pods = LabelSelector::try_from(&pods).ok()?;
         Some(Self { name: object["metadata"]["name"].as_str()?.into(), pods, rules })

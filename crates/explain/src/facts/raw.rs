@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::facts::details::{self, RecentEvent};
+use crate::facts::json::{each, pairs, text};
 use crate::facts::spelling;
 
 /// The annotations of ours.
@@ -67,7 +68,7 @@ impl MistypedKey {
     fn all_of(metadata: &Value) -> Vec<Self> {
         let annotations = &metadata["annotations"];
         let of = |field: &str, is_label: bool| {
-            let pairs = metadata[field].as_object().into_iter().flatten();
+            let pairs = pairs(&metadata[field]);
             let mistyped = pairs.filter_map(move |(key, value)| {
                 let same = KEYS.into_iter().find(|ours| is_label && ours == key);
                 let meant = same.or_else(|| spelling::meant(key))?;
@@ -189,7 +190,7 @@ impl RawFields {
                     self.external_names.insert(key.clone(), name.into());
                 }
                 if metadata["deletionTimestamp"].is_string() {
-                    let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+                    let finalizers = each(&metadata["finalizers"]);
                     self.finalizers.insert(key, finalizers.map(|one| text(one).into()).collect());
                 }
             }
@@ -260,9 +261,9 @@ impl RawFields {
 
 impl Serving {
     fn read(pod: &Value) -> Self {
-        let containers = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
+        let containers = |list: &str| each(&pod["spec"][list]);
         let sidecars = containers("initContainers").filter(|it| it["restartPolicy"] == "Always");
-        let owners = || pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        let owners = || each(&pod["metadata"]["ownerReferences"]);
         let owner = owners().find(|owner| owner["controller"] == true);
         Self {
             containers: containers("containers").chain(sidecars).map(ServingContainer::read).collect(),
@@ -298,7 +299,7 @@ impl Serving {
 
 impl ServingContainer {
     fn read(container: &Value) -> Self {
-        let ports = container["ports"].as_array().into_iter().flatten().filter_map(|port| {
+        let ports = each(&container["ports"]).filter_map(|port| {
             let number = i32::try_from(port["containerPort"].as_i64()?).ok()?;
             let protocol = port["protocol"].as_str().unwrap_or("TCP");
             Some(ContainerPort {
@@ -323,7 +324,7 @@ impl ServingContainer {
 
 /// Returns true if a Service waits for the address of its load balancer.
 fn is_pending(service: &Value) -> bool {
-    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let is_empty = |list: &Value| each(list).next().is_none();
     service["spec"]["type"] == "LoadBalancer"
         && is_empty(&service["status"]["loadBalancer"]["ingress"])
         && is_empty(&service["spec"]["externalIPs"])
@@ -336,16 +337,12 @@ fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
     if ["service.cilium.io/global", "io.cilium/global-service"].into_iter().any(is_global) {
         return Some("Cilium");
     }
-    let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let mut owners = each(&metadata["ownerReferences"]);
     let is_canary = |owner: &Value| {
         text(&owner["apiVersion"]).starts_with("flagger.app/")
             && text(&metadata["name"]) == format!("{}-canary", text(&owner["name"]))
     };
     owners.any(is_canary).then_some("Flagger")
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// Returns the minor version of `v1.34.2`.

@@ -7,6 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Service, Text};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::facts::json::{each, text};
+
 /// An object that sends clients to Services. Prints as `Ingress shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,7 +84,7 @@ pub struct Reference {
 impl Reference {
     /// Returns true if a namespace has to permit the reference: the object is in another one. The
     /// objects in no namespace need no permission.
-    pub(crate) fn needs_grant(&self) -> bool {
+    pub fn needs_grant(&self) -> bool {
         let of = &self.from.object.namespace;
         !of.is_empty() && *of != self.service.namespace
     }
@@ -248,14 +250,6 @@ impl Grant {
             && self.from_namespace == from.object.namespace
             && self.service.as_ref().is_none_or(|name| *name == service.name)
     }
-}
-
-fn each(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::facts::json::{each, pairs, text, time};
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +115,7 @@ impl Workload {
         if !WORKLOADS.contains(&kind) || is_owned {
             return None;
         }
-        let labels = spec["template"]["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels = pairs(&spec["template"]["metadata"]["labels"]);
         let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
         Some(Self { kind: kind.into(), key, labels, idle: Idle::read(kind, object) })
@@ -135,7 +137,7 @@ impl Idle {
                 return ended("Failed", true).or_else(|| ended("Complete", false));
             }
             "DaemonSet" => {
-                let selector = spec["template"]["spec"]["nodeSelector"].as_object().into_iter().flatten();
+                let selector = pairs(&spec["template"]["spec"]["nodeSelector"]);
                 let pairs = selector.map(|(key, value)| format!("{key}={}", text(value)));
                 let node_selector = pairs.collect::<Vec<_>>().join(",");
                 // A controller has looked at this version, and found no node for it.
@@ -164,16 +166,8 @@ fn last_scaled(metadata: &Value) -> Option<(Text, String)> {
     };
     let entry = each(&metadata["managedFields"])
         .filter(sets)
-        .max_by_key(|entry| entry["time"].as_str().and_then(|time| time.parse::<Timestamp>().ok()))?;
+        .max_by_key(|entry| time(&entry["time"]))?;
     Some((text(&entry["manager"]).into(), text(&entry["time"]).to_owned()))
-}
-
-fn each(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -30,9 +30,12 @@ pub struct BackendNotPermitted {
 
 impl Finding for BackendNotPermitted {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let grants = &inputs.objects.grants;
-        let of = inputs.objects.references_to(&inputs.service.key).filter(|it| it.needs_grant());
-        let forbidden = of.filter(|it| !grants.iter().any(|grant| grant.permits(it)));
+        let objects = inputs.objects;
+        if objects.grants_unread {
+            return Vec::new();
+        }
+        let of = objects.references_to(&inputs.service.key).filter(|it| it.needs_grant());
+        let forbidden = of.filter(|it| !objects.grants.iter().any(|grant| grant.permits(it)));
         forbidden.map(|reference| Self { reference: reference.clone() }).collect()
     }
 

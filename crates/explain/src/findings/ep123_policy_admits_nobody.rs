@@ -42,7 +42,7 @@ pub struct PolicyAdmitsNobody {
 }
 
 /// Returns the policies about a pod if they admit nobody to a port of the Service.
-fn closing<'p>(policies: &'p [Policy], pod: &Pod, port: &ServicePort) -> Option<Vec<&'p Policy>> {
+fn closing<'p>(policies: &[&'p Policy], pod: &Pod, port: &ServicePort) -> Option<Vec<&'p Policy>> {
     let number = find_port(pod, port)?;
     let declared = pod.ports.iter().find(|it| it.container_port == number && it.protocol == port.protocol);
     let asked = ContainerPort {
@@ -51,23 +51,24 @@ fn closing<'p>(policies: &'p [Policy], pod: &Pod, port: &ServicePort) -> Option<
         protocol: port.protocol.clone(),
     };
     let about: Vec<&Policy> =
-        policies.iter().filter(|it| !pod.host_network && it.is_about(&pod.labels)).collect();
+        policies.iter().copied().filter(|it| !pod.host_network && it.is_about(&pod.labels)).collect();
     let admitted = about.iter().map(|policy| policy.admits(&asked)).max()?;
     (admitted == Admits::Nobody).then_some(about)
 }
 
 impl Finding for PolicyAdmitsNobody {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let Some(policies) = inputs.objects.policies.get(&inputs.service.key.namespace) else {
+        let policies: Vec<_> = inputs.objects.policies_of(&inputs.service.key.namespace).collect();
+        if policies.is_empty() {
             return Vec::new();
-        };
+        }
         let ready = inputs.explained.iter().filter(|pod| pod.publication == Publication::Ready);
         let ready: BTreeSet<&Text> = ready.map(|pod| &pod.name).collect();
         let pods: Vec<&Pod> =
             inputs.pods.iter().filter(|pod| ready.contains(&pod.key.name)).map(|pod| &**pod).collect();
         let (mut ports, mut by) = (Vec::new(), BTreeSet::new());
         for port in &inputs.service.ports {
-            let closed: Option<Vec<_>> = pods.iter().map(|pod| closing(policies, pod, port)).collect();
+            let closed: Option<Vec<_>> = pods.iter().map(|pod| closing(&policies, pod, port)).collect();
             if let Some(closed) = closed.filter(|closed| !closed.is_empty()) {
                 by.extend(closed.into_iter().flatten().map(|policy| policy.name.clone()));
                 ports.push(match &*port.name {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::loops::{ADDON_LEASE, runs_beside};
 use super::{Outputs, Review, Webhook};
 use crate::answers::diff::{Change, Verb};
+use crate::facts::json::each;
 use crate::facts::lease::{Lease, MANAGER_LEASE, SYSTEM, key_of};
 use crate::facts::output_kind::OutputKind;
 
@@ -101,7 +102,7 @@ impl Instance {
         let key = key_of(&pod["metadata"]);
         let container = &pod["spec"]["containers"][0];
         let arguments =
-            ["command", "args"].iter().flat_map(|list| container[list].as_array().into_iter().flatten());
+            ["command", "args"].iter().flat_map(|list| each(&container[list]));
         let started = &pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"];
         let is_static = !pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null();
         let account = pod["spec"]["serviceAccountName"].as_str().filter(|_| !is_static);

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::facts::json::each;
+
 /// A webhook that sees such writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,9 +23,9 @@ pub struct Webhook {
 /// see writes of Endpoints or EndpointSlices. Selectors and conditions may exclude some writes.
 pub fn webhooks_of(configuration: &Value, mutates: bool) -> Vec<Webhook> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    let webhooks = each(&configuration["webhooks"]);
     let seeing = webhooks.filter(|webhook| {
-        let rules = webhook["rules"].as_array().into_iter().flatten();
+        let rules = each(&webhook["rules"]);
         rules
             .into_iter()
             .any(|rule| sees(rule, "", "endpoints") || sees(rule, "discovery.k8s.io", "endpointslices"))
@@ -40,7 +42,7 @@ pub fn webhooks_of(configuration: &Value, mutates: bool) -> Vec<Webhook> {
 
 fn sees(rule: &Value, group: &str, resource: &str) -> bool {
     let has = |field: &str, wanted: &[&str]| {
-        let values = rule[field].as_array().into_iter().flatten();
+        let values = each(&rule[field]);
         values.filter_map(Value::as_str).any(|value| wanted.contains(&value))
     };
     has("apiGroups", &[group, "*"])
