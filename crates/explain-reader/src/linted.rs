@@ -60,8 +60,12 @@ impl Reader {
         }
         let (options, at) = (options.clone().with_known(known), now());
         let lint_options = LintOptions { namespace: namespace.map(Text::from), ..lint_options.clone() };
-        #[expect(clippy::disallowed_methods, reason = "a page or keys are served meanwhile; no run is repeated")]
-        let checked = tokio::task::spawn_blocking(move || (lint(&objects, at, &options, &lint_options), objects));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a page or keys are served meanwhile; no run is repeated"
+        )]
+        let checked =
+            tokio::task::spawn_blocking(move || (lint(&objects, at, &options, &lint_options), objects));
         let (report, objects) = match checked.await {
             Ok(checked) => checked,
             Err(error) => std::panic::resume_unwind(error.into_panic()),

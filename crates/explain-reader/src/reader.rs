@@ -477,8 +477,7 @@ impl Reader {
         let about = format!("involvedObject.name={}", key.name);
         let slices = self.add(&mut reading.objects, Resource::SLICES, namespace, of_service).await;
         let kind = Resource::ENDPOINTS;
-        let endpoints =
-            self.add_named(&mut reading.objects, kind, &key.namespace, vec![&*key.name]).await;
+        let endpoints = self.add_named(&mut reading.objects, kind, &key.namespace, vec![&*key.name]).await;
         let of_events = ListParams::default().fields(&about);
         let events = self.add(&mut reading.objects, Resource::EVENTS, namespace, of_events).await;
         for (kind, read) in

@@ -126,7 +126,11 @@ fn lint_fails_on_the_severity_that_is_asked_for() {
     check(&LintOptions::default(), [1, 1, 0]);
     check(&only_a_warning, [0, 1, 0]);
     check(
-        &LintOptions { include_info: true, ignore: Code::ALL.iter().copied().collect(), ..LintOptions::default() },
+        &LintOptions {
+            include_info: true,
+            ignore: Code::ALL.iter().copied().collect(),
+            ..LintOptions::default()
+        },
         [0; 3],
     );
 }

@@ -257,9 +257,8 @@ fn ordered_as(value: &Value, other: &Value) -> Value {
 fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<FieldChange>) {
     match (old, new) {
         (Value::Object(_) | Value::Null, Value::Object(_)) | (Value::Object(_), Value::Null) => {
-            let keys = |value: &Value| -> BTreeSet<String> {
-                pairs(value).map(|(key, _)| key.clone()).collect()
-            };
+            let keys =
+                |value: &Value| -> BTreeSet<String> { pairs(value).map(|(key, _)| key.clone()).collect() };
             for key in keys(old).union(&keys(new)) {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 compare(&path, &old[key.as_str()], &new[key.as_str()], changes);

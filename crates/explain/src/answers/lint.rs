@@ -246,10 +246,12 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         problems.extend(of_service(explanation, key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
-    problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(|missing| {
-        let Referrer { kind, object } = missing.reference.from.clone();
-        of_fault(kind, object, &missing.reference.service, &missing.clone().into())
-    }));
+    problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(
+        |missing| {
+            let Referrer { kind, object } = missing.reference.from.clone();
+            of_fault(kind, object, &missing.reference.service, &missing.clone().into())
+        },
+    ));
     problems.retain(|lint| {
         !lint_options.ignore.contains(&lint.code)
             && (lint_options.include_info || lint.severity > Severity::Info)

@@ -164,9 +164,7 @@ fn last_scaled(metadata: &Value) -> Option<(Text, String)> {
         let fields = &entry["fieldsV1"];
         !fields["f:spec"]["f:replicas"].is_null()
     };
-    let entry = each(&metadata["managedFields"])
-        .filter(sets)
-        .max_by_key(|entry| time(&entry["time"]))?;
+    let entry = each(&metadata["managedFields"]).filter(sets).max_by_key(|entry| time(&entry["time"]))?;
     Some((text(&entry["manager"]).into(), text(&entry["time"]).to_owned()))
 }
 

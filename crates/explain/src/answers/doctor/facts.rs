@@ -101,8 +101,7 @@ impl Instance {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let key = key_of(&pod["metadata"]);
         let container = &pod["spec"]["containers"][0];
-        let arguments =
-            ["command", "args"].iter().flat_map(|list| each(&container[list]));
+        let arguments = ["command", "args"].iter().flat_map(|list| each(&container[list]));
         let started = &pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"];
         let is_static = !pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null();
         let account = pod["spec"]["serviceAccountName"].as_str().filter(|_| !is_static);
