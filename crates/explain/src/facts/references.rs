@@ -132,8 +132,12 @@ pub(crate) fn references(from: &Referrer, object: &Value) -> Vec<Reference> {
 }
 
 /// Returns what the controllers of an object say in its status, each as a sentence without a full
-/// stop: conditions that are not met, or that nobody has written an address.
+/// stop: conditions that are not met, or that nobody has written an address. No controller has seen
+/// an object that was not created yet.
 pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
+    if object["metadata"]["creationTimestamp"].is_null() {
+        return Vec::new();
+    }
     let (spec, status) = (&object["spec"], &object["status"]);
     let unmet = |by: &str, conditions: &Value| {
         let unmet = each(conditions).filter(|it| it["status"] == "False");
