@@ -95,6 +95,7 @@ pub(crate) fn explain_with(
         pods: &pods,
         planned: &planned,
         served: &served,
+        across,
         options,
         now,
     };
@@ -175,6 +176,7 @@ struct Subject<'a> {
     pods: &'a [Arc<Pod>],
     planned: &'a Planned,
     served: &'a Served<'a>,
+    across: &'a Across<'a>,
     options: &'a Options,
     now: Timestamp,
 }
@@ -210,7 +212,7 @@ impl Subject<'_> {
 
     /// Returns the pods that the selector nearly selects, if it selects none.
     fn nearly_matching(&self, near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>) -> NearMatches {
-        let Self { objects, ref service, .. } = *self;
+        let Self { objects, service, .. } = *self;
         let namespace = &service.key.namespace;
         if !self.pods.is_empty() || !self.options.known.pods {
             return NearMatches::default();
@@ -241,7 +243,7 @@ impl Subject<'_> {
         let is_told = |dead: &DeadEndpoint| {
             dead.may_come_back() && pods.iter().any(|pod| dead.pod.as_ref() == Some(&pod.key.name))
         };
-        let living = Living { objects, service, served, options, now };
+        let living = Living { objects, service, served, across: self.across, options, now };
         let dead = self.slices().iter().filter(is_of_others).flat_map(|slice| living.dead(slice));
         dead.filter(|dead| !is_told(dead)).collect()
     }

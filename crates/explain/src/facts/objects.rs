@@ -589,6 +589,13 @@ impl Objects {
         self.pods.range(first..).map(|(_, pod)| pod).take_while(move |pod| pod.key.namespace == *namespace)
     }
 
+    /// Returns the pods of the namespace of an object whose names begin with its name.
+    pub(crate) fn pods_named<'o>(&'o self, key: &'o ObjectKey) -> impl Iterator<Item = &'o Arc<Pod>> {
+        let from = self.pods.range(key.clone()..).map(|(_, pod)| pod);
+        let is_named = |pod: &Pod| pod.key.namespace == key.namespace && pod.key.name.starts_with(&*key.name);
+        from.take_while(move |pod| is_named(pod))
+    }
+
     /// Returns names and labels of the pods of a namespace, sorted by name.
     pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
