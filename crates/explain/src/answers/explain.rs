@@ -6,6 +6,7 @@ use crate::facts::age;
 use crate::facts::details::{LastWrite, RecentEvent};
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
+use crate::facts::raw::Serving;
 use crate::findings::counts::{self, Counts};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
@@ -393,7 +394,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         pod,
         details: objects.pod_details.get(&pod.key).map(|details| &**details),
         events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
+        owner: objects.raw.serving(&pod.key).map(Serving::owner_kind).unwrap_or_default(),
         node: node.as_deref(),
+        node_details: pod.node_name.as_ref().and_then(|name| objects.raw.nodes.get(name)),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,

@@ -293,7 +293,7 @@ impl Objects {
         services.keys().for_each(|key| self.raw.forget_service(key));
         endpoints.keys().for_each(|key| drop(self.kept_endpoints.remove(key)));
         for node in nodes.into_values() {
-            self.raw.kubelets.remove(&node.name);
+            self.raw.nodes.remove(&node.name);
             self.add_node(node);
         }
         slices.into_values().flatten().for_each(|slice| self.replace_slice(slice));
