@@ -178,7 +178,9 @@ impl PodFinding for NotScheduled {
             return String::new();
         };
         let why = match (&**gates, why) {
-            ([], None) if scheduler.is_empty() => ", and no scheduler has reported on it".to_owned(),
+            ([], None) if scheduler.is_empty() => {
+                ", and no scheduler has reported on it; default-scheduler should".to_owned()
+            }
             ([], None) => format!(", and its scheduler, {scheduler}, has not reported on it"),
             ([], Some(_)) if message.contains("node affinity/selector") && !node_selector.is_empty() => {
                 format!("{}; its nodeSelector is {}", reported("", message), node_selector.join(","))

@@ -18,7 +18,7 @@ use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::findings::rank::TrafficLost;
-use crate::models::dead::DeadEndpoint;
+use crate::models::dead::{DeadEndpoint, WhyDead};
 use crate::models::hand_over::made_by_controller;
 use crate::models::selection::Selection;
 
@@ -210,7 +210,10 @@ impl MissingPodsServed {
                 }
                 manager => Writer::Manager(manager.cloned()),
             };
-            let dead = inputs.dead.iter().filter(|dead| dead.slice == slice.metadata.name);
+            // EP065 tells of cluster IPs.
+            let is_of =
+                |dead: &&DeadEndpoint| dead.slice == slice.metadata.name && dead.why != WhyDead::ClusterIp;
+            let dead = inputs.dead.iter().filter(is_of);
             // A hand-over keeps pods that are not ready for a moment.
             let is_held = writer == Writer::Nobody && !matches!(inputs.selection, Selection::None);
             let dead: Vec<_> = dead.filter(|dead| !is_held || !dead.may_come_back()).cloned().collect();

@@ -12,7 +12,7 @@ use crate::facts::across::Across;
 use crate::facts::age;
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
-use crate::models::traffic::{Served, is_ready};
+use crate::models::traffic::{Served, ServedBy, is_ready};
 
 /// An endpoint to which clients are sent, and that answers none of them. Prints as
 /// `10.1.0.9 of pod web-0, which does not exist any more`.
@@ -49,6 +49,8 @@ pub enum WhyDead {
     NodeGone {
         node: Text,
     },
+    /// It is the cluster IP of a Service, from which kube-proxy does not send clients on.
+    ClusterIp,
 }
 
 impl DeadEndpoint {
@@ -70,6 +72,7 @@ impl fmt::Display for DeadEndpoint {
             WhyDead::Ended => f.write_str(", which has ended")?,
             WhyDead::NotReady => f.write_str(", which is not ready")?,
             WhyDead::Moved { has } => write!(f, ", which has the address {}", has.join(" and "))?,
+            WhyDead::ClusterIp => f.write_str(", which is the cluster IP of a Service")?,
             WhyDead::NodeGone { node } => write!(f, " on node {node}, which does not exist any more")?,
         }
         self.other.iter().try_for_each(|other| write!(f, " (it is the address of pod {other} now)"))
@@ -102,6 +105,7 @@ impl Living<'_> {
         let target = endpoint.target_ref.as_ref();
         let named = target.filter(|target| *target.kind == *"Pod" && self.is_near(&target.namespace));
         let found = match (named, target) {
+            (None, None) if self.is_cluster_ip(address) => Some((None, WhyDead::ClusterIp)),
             _ if !self.options.known.pods => None,
             (Some(target), _) => {
                 let pod = self.objects.pod(&self.key(&target.name));
@@ -134,6 +138,13 @@ impl Living<'_> {
             .filter(|other| pod.as_ref() != Some(&other.key.name) && !other.is_terminal());
         let other = others.next().map(|other| other.key.name.clone());
         Some(DeadEndpoint { slice: slice.metadata.name.clone(), address: address.clone(), pod, why, other })
+    }
+
+    /// DNS may answer with a cluster IP: its client connects to that, as to that of any Service.
+    fn is_cluster_ip(&self, address: &str) -> bool {
+        let parsed = address::parse_sloppy(address);
+        let service = parsed.and_then(|ip| self.across.service_at(ip, &self.service.key));
+        self.served.by == ServedBy::KubeProxy && service.is_some()
     }
 
     /// Returns why a pod does not answer at the addresses of an endpoint.

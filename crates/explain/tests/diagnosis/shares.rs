@@ -79,7 +79,7 @@ pub(crate) struct Floor {
 }
 
 pub(crate) const FLOOR: Floor =
-    Floor { right: 235, first_codes: 148, faults_seen: 148, no_alarms: 89, is_aim_reached: false };
+    Floor { right: 302, first_codes: 186, faults_seen: 186, no_alarms: 116, is_aim_reached: true };
 
 impl Floor {
     /// Asserts that answers are not worse.
