@@ -8,12 +8,12 @@ use kube_endpoint_core_model::pod::ContainerPort;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, LABEL_SERVICE_NAME,
 };
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::facts::details::{self, RecentEvent};
-use crate::facts::json::{each, pairs, text};
+use crate::facts::json::{each, pairs, text, time};
 use crate::facts::spelling;
 
 /// The annotations of ours.
@@ -88,6 +88,8 @@ pub(crate) struct NodeDetails {
     pub(crate) kubelet: Option<u32>,
     /// The message of its `Ready` condition if that is not true, else empty.
     pub(crate) not_ready_message: Text,
+    /// Since when that is so.
+    pub(crate) not_ready_since: Option<Timestamp>,
     /// True if it keeps pods away that tolerate none of its taints: it is cordoned, or has a taint
     /// with the effect `NoSchedule` or `NoExecute`.
     pub(crate) keeps_pods_away: bool,
@@ -101,6 +103,7 @@ impl NodeDetails {
         Self {
             kubelet: minor(text(&status["nodeInfo"]["kubeletVersion"])),
             not_ready_message: ready.map(|ready| text(&ready["message"]).into()).unwrap_or_default(),
+            not_ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
             keeps_pods_away: spec["unschedulable"] == true || each(&spec["taints"]).any(keeps_away),
         }
     }

@@ -1,23 +1,28 @@
-//! The pod's node is not ready, so the pod is not either.
+//! The pod's node is not ready, so the pod is not either, or should not be.
 
 use kube_endpoint_core_model::{Text, Timestamp};
 use serde::Serialize;
 
+use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::pod::Judged;
+use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
 
 about! {
-    /// The node's Ready condition is not true, so the node lifecycle controller has set the pod's
-    /// Ready condition to false. The pod itself may still run. The message has what the node's
-    /// condition says.
+    /// The node's Ready condition is not true, so the node lifecycle controller sets the pod's Ready
+    /// condition to false. The pod itself may still run. If the pod is still ready half a minute
+    /// later, clients are sent to a node that may be gone. The message has what the node's condition
+    /// says.
     EP021 "node-not-ready" Warning
-    "The pod's node is not ready, so the pod is not either."
+    "The pod's node is not ready, so the pod is not either, or should not be."
 }
 
-/// A pod that is not ready because its node is not.
+/// The seconds in which the node lifecycle controller marks the pods of a node.
+const MARKED_AFTER: i64 = 30;
+
+/// A pod that is not ready because its node is not, or that should not be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNotReady {
@@ -25,7 +30,9 @@ pub struct NodeNotReady {
     /// The message of the node's Ready condition, or empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Text,
-    /// Since when the pod is not ready.
+    /// True if the pod is ready.
+    pub is_ready: bool,
+    /// Since when the pod is not ready, or the node of a ready pod.
     #[serde(serialize_with = "write_optional_time")]
     pub since: Option<Timestamp>,
 }
@@ -34,12 +41,19 @@ impl PodFinding for NodeNotReady {
     fn find(pod: &Judged<'_>) -> Option<Self> {
         let node = pod.node.filter(|node| !node.ready && pod.may_not_answer() && pod.pod.ready.is_some())?;
         let (node, message) = (node.name.clone(), pod.node_message());
-        Some(Self { node, message, since: pod.not_ready_since() })
+        Some(Self { node, message, is_ready: false, since: pod.not_ready_since() })
     }
 
     fn message(all: &[&Self]) -> String {
         let [first, ..] = all else { return String::new() };
         match &*nodes(all) {
+            nodes if first.is_ready => {
+                let nodes = first_few(nodes);
+                format!(
+                    "the node is not ready, and clients are still sent to the pod there: {nodes}{}",
+                    reported("", &first.message)
+                )
+            }
             [node] => {
                 let reported = reported("", &first.message);
                 format!("the pod's node {node} is not ready, so the pod was marked not ready{reported}")
@@ -73,11 +87,26 @@ impl PodFinding for NodeNotReady {
     }
 
     fn group(&self) -> Option<String> {
-        Some(String::new())
+        Some(self.is_ready.to_string())
+    }
+
+    fn receives_traffic(&self) -> bool {
+        self.is_ready
     }
 
     fn keeps_from_answering(&self) -> bool {
-        true
+        !self.is_ready
+    }
+}
+
+impl NodeNotReady {
+    /// Returns the finding about a pod that is published as ready.
+    pub(super) fn of_ready_pod(pod: &Judged<'_>) -> Option<Self> {
+        let node = pod.node.filter(|node| !node.ready && pod.publication() == Publication::Ready)?;
+        let since = pod.node_details?.not_ready_since;
+        let lasts = since.is_some_and(|since| age::since(since, pod.now) >= MARKED_AFTER);
+        let (node, message) = (node.name.clone(), pod.node_message());
+        lasts.then_some(Self { node, message, is_ready: true, since })
     }
 }
 

