@@ -2,6 +2,9 @@
 //! table. The embedded server has none of these kinds.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
+#[path = "around/mod.rs"]
+mod around;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,18 +21,21 @@ use serde_json::{Value, json};
 const GATEWAY: &str = "/apis/gateway.networking.k8s.io/v1";
 
 /// The kinds of the lists that the server answers.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 10] = [
     ("endpoints", "Endpoints"),
     ("endpointslices", "EndpointSlice"),
     ("events", "Event"),
+    ("grpcroutes", "GRPCRoute"),
     ("httproutes", "HTTPRoute"),
+    ("ingresses", "Ingress"),
     ("networkpolicies", "NetworkPolicy"),
     ("nodes", "Node"),
     ("pods", "Pod"),
     ("services", "Service"),
 ];
 
-/// The answers by path: an object, a list of items, or the status 403. All other paths are 404.
+/// The answers by path: an object, a list of items, the status 403, or a text with the status 404.
+/// All other paths are of objects that do not exist.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<BTreeMap<String, Value>>,
@@ -44,11 +50,17 @@ impl Server {
             let (status, body) = match server.answers.get(&path) {
                 Some(Value::Array(items)) => (200, list(&path, items)),
                 Some(Value::Number(_)) => (403, failure(403, "Forbidden")),
+                Some(Value::String(text)) => (404, json!(text)),
                 Some(object) => (200, object.clone()),
                 None => (404, failure(404, "NotFound")),
             };
             server.asked.lock().unwrap().push(path);
-            let body = Body::from(serde_json::to_vec(&body).unwrap());
+            // As a server answers about a kind that it does not have.
+            let body = match body.as_str() {
+                Some(text) => text.as_bytes().to_vec(),
+                None => serde_json::to_vec(&body).unwrap(),
+            };
+            let body = Body::from(body);
             std::future::ready(Ok::<_, Infallible>(
                 http::Response::builder().status(status).body(body).unwrap(),
             ))
