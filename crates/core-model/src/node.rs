@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::meta::or_default;
 use crate::pod::{ConditionStatus, ConditionType, RawMeta};
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
-use crate::{Intern, Interner, ResourceVersion, Text, quantity, text};
+use crate::{Intern, Interner, ResourceVersion, Text, quantity};
 
 /// The fields of a node that endpoint controllers read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,29 +23,15 @@ pub struct Node {
     pub control_plane: bool,
     /// True if its `Ready` condition is true.
     pub ready: bool,
-    /// The message of its `Ready` condition if that is not true, else empty. Controllers ignore it.
-    pub not_ready_message: Text,
     /// Allocatable CPU in billionths of a core; zero if unknown.
     pub allocatable_cpu_nano: i64,
-    /// True if it keeps pods away that tolerate none of its taints: it is cordoned, or has a taint
-    /// with the effect `NoSchedule` or `NoExecute`. No controller reads this.
-    pub keeps_pods_away: bool,
 }
 
 impl Node {
-    /// Returns true if two views are equal apart from their versions and what no controller reads.
+    /// Returns true if two views are equal apart from their versions.
     pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
-        let Self {
-            name,
-            resource_version: _,
-            zone,
-            control_plane,
-            ready,
-            allocatable_cpu_nano,
-            not_ready_message: _,
-            keeps_pods_away: _,
-        } = self;
+        let Self { name, resource_version: _, zone, control_plane, ready, allocatable_cpu_nano } = self;
         (control_plane, ready, allocatable_cpu_nano)
             == (&other.control_plane, &other.ready, &other.allocatable_cpu_nano)
             && *zone == other.zone
@@ -69,7 +55,6 @@ impl Intern for Node {
     fn intern(&mut self, interner: &mut Interner) {
         interner.text(&mut self.name);
         interner.optional(&mut self.zone);
-        interner.text(&mut self.not_ready_message);
     }
 }
 
@@ -80,50 +65,25 @@ impl<'de> Deserialize<'de> for Node {
 }
 
 impl From<RawNode> for Node {
-    fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
+    fn from(RawNode { metadata, status }: RawNode) -> Self {
         let ready = status.conditions.into_iter().find(|condition| condition.kind == ConditionType::Ready);
         let is_ready = ready.as_ref().is_some_and(|ready| ready.status == Some(ConditionStatus::True));
         Self {
             zone: metadata.labels.get(LABEL_ZONE).filter(|zone| !zone.is_empty()).cloned(),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| metadata.labels.contains_key(label)),
             ready: is_ready,
-            not_ready_message: ready.filter(|_| !is_ready).map(|ready| ready.message).unwrap_or_default(),
             allocatable_cpu_nano: status.allocatable.nano(),
-            keeps_pods_away: spec.unschedulable || spec.taints.iter().any(|taint| keeps_away(&taint.effect)),
             name: metadata.name,
             resource_version: metadata.resource_version,
         }
     }
 }
 
-/// Returns true if a taint with this effect keeps away pods that do not tolerate it.
-pub(crate) fn keeps_away(effect: &str) -> bool {
-    matches!(effect, "NoSchedule" | "NoExecute")
-}
-
 #[derive(Deserialize)]
 pub(crate) struct RawNode {
     pub(crate) metadata: RawMeta,
     #[serde(default, deserialize_with = "or_default")]
-    pub(crate) spec: RawSpec,
-    #[serde(default, deserialize_with = "or_default")]
     pub(crate) status: RawStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct RawSpec {
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) unschedulable: bool,
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) taints: Vec<RawTaint>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct RawTaint {
-    #[serde(deserialize_with = "text::or_empty")]
-    pub(crate) effect: Text,
 }
 
 #[derive(Default, Deserialize)]
@@ -141,8 +101,6 @@ pub(crate) struct RawNodeCondition {
     pub(crate) kind: ConditionType,
     #[serde(default)]
     pub(crate) status: Option<ConditionStatus>,
-    #[serde(default, deserialize_with = "text::or_empty")]
-    pub(crate) message: Text,
 }
 
 #[derive(Default, Deserialize)]
@@ -177,25 +135,6 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_cordoned_or_tainted_node_keeps_pods_away() {
-        let check = |spec: serde_json::Value, want: bool| {
-            let node: Node =
-                serde_json::from_value(json!({"metadata": {"name": "n"}, "spec": &spec})).unwrap();
-            assert_eq!(node.keeps_pods_away, want, "{spec}");
-            assert!(node.same_for_controllers(&Node { name: "n".into(), ..Node::default() }));
-        };
-        check(json!({"unschedulable": true}), true);
-        check(json!({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}), false);
-        check(
-            json!({"taints": [{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoSchedule"}]}),
-            true,
-        );
-        check(json!({"taints": [{"key": "a", "effect": "NoExecute"}]}), true);
-        check(json!({"unschedulable": false, "taints": null}), false);
-        check(serde_json::Value::Null, false);
-    }
-
-    #[test]
     fn reads_zone_role_readiness_and_cpu() {
         let check = |labels: serde_json::Value, status: serde_json::Value, want: Node| {
             let node: Node = serde_json::from_value(
@@ -222,14 +161,6 @@ mod tests {
             json!({"allocatable": {"cpu": 2}, "conditions": [{"type": "Ready", "status": "Unknown"}]}),
             Node { control_plane: true, allocatable_cpu_nano: 2_000_000_000, ..Node::default() },
         );
-        let conditions = |ready: &str| {
-            json!({"conditions": [
-                {"type": "DiskPressure", "status": "False", "message": "kubelet has no disk pressure"},
-                {"type": "Ready", "status": ready, "message": "Kubelet stopped posting node status."}]})
-        };
-        let message = "Kubelet stopped posting node status.".into();
-        check(json!({}), conditions("Unknown"), Node { not_ready_message: message, ..Node::default() });
-        check(json!({}), conditions("True"), Node { ready: true, ..Node::default() });
         for cpu in [json!("much"), json!(null), json!([]), json!(true)] {
             check(json!({}), json!({"allocatable": {"cpu": cpu}}), Node::default());
         }

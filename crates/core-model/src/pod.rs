@@ -38,8 +38,6 @@ pub struct Pod {
     /// True if `status.podIP` or `status.podIPs` is set, valid or not.
     pub has_pod_ip: bool,
     pub ready: Option<ReadyCondition>,
-    /// The controller that makes it again when it is gone. Only explanations read it.
-    pub owner: PodOwner,
     /// The fields that few pods have, or `None` if this pod has none of them.
     pub rare: Option<Box<RareFields>>,
 }
@@ -120,32 +118,6 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// The kind of the controller that owns a pod: that of its owner reference with `controller: true`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PodOwner {
-    /// Nothing makes the pod again when it is gone.
-    #[default]
-    Nobody,
-    StatefulSet,
-    DaemonSet,
-    /// The kubelet, which runs it from a file of its node.
-    Node,
-    /// A ReplicaSet, a Job, or a controller that Kubernetes does not have.
-    Other,
-}
-
-impl PodOwner {
-    /// Returns the owner for the kind of a controlling owner reference.
-    pub(crate) fn of_kind(kind: &str) -> Self {
-        match kind {
-            "StatefulSet" => Self::StatefulSet,
-            "DaemonSet" => Self::DaemonSet,
-            "Node" => Self::Node,
-            _ => Self::Other,
-        }
-    }
-}
-
 /// The `Ready` condition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
@@ -156,7 +128,7 @@ pub struct ReadyCondition {
 }
 
 impl Pod {
-    /// Returns true if two views are equal apart from their versions and owners, so that no
+    /// Returns true if two views are equal apart from their versions, so that no
     /// controller can tell them apart.
     pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
@@ -176,7 +148,6 @@ impl Pod {
             pod_ips,
             has_pod_ip,
             ready,
-            owner: _,
             rare,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
@@ -286,16 +257,6 @@ pub(crate) struct RawMeta {
     pub(crate) labels: StringMap,
     #[serde(default, deserialize_with = "time::optional")]
     pub(crate) deletion_timestamp: Option<Timestamp>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) owner_references: Vec<RawOwner>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct RawOwner {
-    #[serde(default, deserialize_with = "text::or_empty")]
-    pub(crate) kind: Text,
-    #[serde(default)]
-    pub(crate) controller: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -447,12 +408,6 @@ impl From<RawPod> for Pod {
             pod_ips: pod_ips.into(),
             has_pod_ip,
             ready: ready_condition(&status.conditions),
-            owner: metadata
-                .owner_references
-                .iter()
-                .find(|owner| owner.controller == Some(true))
-                .map(|owner| PodOwner::of_kind(&owner.kind))
-                .unwrap_or_default(),
             rare: RareFields { invalid_pod_ip, conditions: prefixed_conditions(status.conditions) }.boxed(),
         }
     }
@@ -562,22 +517,5 @@ mod tests {
     #[test]
     fn a_view_fits_into_224_bytes() {
         assert!(size_of::<Pod>() + 2 * size_of::<usize>() + size_of::<usize>() <= 224);
-    }
-
-    #[test]
-    fn only_a_controlling_owner_reference_names_what_makes_a_pod_again() {
-        let check = |owners: serde_json::Value, want: PodOwner| {
-            let metadata = json!({"name": "p", "ownerReferences": owners});
-            assert_eq!(pod(json!({"metadata": metadata})).owner, want);
-        };
-        check(json!(null), PodOwner::Nobody);
-        check(json!([{"kind": "StatefulSet"}]), PodOwner::Nobody);
-        check(json!([{"kind": "StatefulSet", "controller": false}]), PodOwner::Nobody);
-        check(
-            json!([{"kind": "Backup", "controller": null}, {"kind": "StatefulSet", "controller": true}]),
-            PodOwner::StatefulSet,
-        );
-        check(json!([{"kind": "ReplicaSet", "controller": true}]), PodOwner::Other);
-        check(json!([{"kind": "Node", "controller": true}]), PodOwner::Node);
     }
 }

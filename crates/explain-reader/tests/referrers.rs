@@ -125,10 +125,15 @@ fn grant(service: &str) -> Value {
         "from": [{"kind": "HTTPRoute", "namespace": "edge"}], "to": [{"kind": "Service", "name": service}]}})
 }
 
+/// The time of all explanations.
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
 /// Returns the findings of `lint` about references, as `code object`.
 async fn linted(server: &Server, namespace: Option<&str>) -> Vec<String> {
     let (reader, options) = (server.reader(), Options::default());
-    let linted = reader.lint(namespace, &options, &LintOptions::default(), None, Timestamp::now).await;
+    let linted = reader.lint(namespace, &options, &LintOptions::default(), None, now).await;
     let report = linted.unwrap().report;
     let of = report.problems.iter().filter(|it| it.code.to_string().starts_with("EP12"));
     of.map(|it| format!("{} {}", it.code, it.object)).collect()
@@ -152,8 +157,7 @@ async fn grants_that_cannot_be_read_are_no_fault() {
     assert_eq!(linted(&forbidden, None).await, Vec::<String>::new());
     assert_eq!(forbidden.asked("/referencegrants"), 2, "both versions");
     let of = Referrer { kind: "HTTPRoute", object: ObjectKey::new("edge", "front") };
-    let explained =
-        forbidden.reader().explain_referrer(&of, &Options::default(), &Timestamp::now).await.unwrap();
+    let explained = forbidden.reader().explain_referrer(&of, &Options::default(), &now).await.unwrap();
     let notes = explained.not_read.iter().filter(|note| note.starts_with("ReferenceGrants cannot be read."));
     assert_eq!(notes.count(), 1, "{:?}", explained.not_read);
     assert!(explained.to_do.iter().all(|it| !it.advice.code.to_string().starts_with("EP12")));
@@ -171,8 +175,7 @@ async fn what_services_of_one_namespace_share_is_read_once() {
     let grants = format!("{GATEWAY}/namespaces/bank/referencegrants");
     let server = server([(grants, json!([grant("a")]))]);
     let of = Referrer { kind: "HTTPRoute", object: ObjectKey::new("edge", "front") };
-    let explained =
-        server.reader().explain_referrer(&of, &Options::default(), &Timestamp::now).await.unwrap();
+    let explained = server.reader().explain_referrer(&of, &Options::default(), &now).await.unwrap();
     let codes: Vec<String> = explained.backends.iter().map(|it| it.verdict.code.to_string()).collect();
     assert_eq!(codes[1], "EP122", "{codes:?}");
     assert_ne!(codes[0], "EP122");

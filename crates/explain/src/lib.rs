@@ -65,7 +65,7 @@ pub use answers::{diff, doctor, explanation, figures, lint, render, retire};
 pub use facts::across::Elsewhere;
 pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
-pub use facts::raw::MistypedKey;
+pub use facts::raw::{MistypedKey, PodOwner};
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
 pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, deployment_of};
 pub use facts::{age, details, references};

@@ -169,12 +169,12 @@ fn each_kind_of_workload_is_explained() {
 }
 
 fn of_gateway() -> BackendsExplanation {
-    let gateway = json!({"kind": "Gateway", "metadata": {"name": "edge", "namespace": "default"}, "spec": {"gatewayClassName": "c"},
+    let gateway = json!({"kind": "Gateway", "metadata": {"name": "edge", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"gatewayClassName": "c"},
         "status": {"conditions": [{"type": "Accepted", "status": "True"}],
             "listeners": [{"name": "https", "conditions": [{"type": "ResolvedRefs", "status": "False", "reason": "InvalidCertificateRef", "message": "there is no Secret tls"}]}]}});
     let route = |name: &str, gateway: &str, service: &str| {
         let parents = json!([{"parentRef": {"name": gateway}, "conditions": [{"type": "Accepted", "status": "False", "reason": "NoMatchingListenerHostname"}]}]);
-        json!({"kind": "HTTPRoute", "metadata": {"name": name, "namespace": "default"}, "status": {"parents": parents}, "spec": {
+        json!({"kind": "HTTPRoute", "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"parents": parents}, "spec": {
             "hostnames": ["example.com"], "parentRefs": [{"name": gateway}], "rules": [{"backendRefs": [{"name": service, "port": 80}]}]}})
     };
     let objects = [

@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use kube_endpoint_core_model::Timestamp;
 use serde_json::{Map, Value};
@@ -139,15 +138,4 @@ fn is_valid(keyword: &str, wanted: &Value, value: &Value) -> bool {
         "format" => value.as_str().is_none_or(|text| text.parse::<Timestamp>().is_ok()),
         other => panic!("the keyword {other} is not known here"),
     }
-}
-
-/// Returns the published schema.
-pub(crate) fn published() -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path()).unwrap()).unwrap()
-}
-
-/// Returns the path of the published schema.
-pub(crate) fn path() -> PathBuf {
-    let mut roots = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    roots.find(|root| root.join("docs").is_dir()).unwrap().join("docs/explain.schema.json")
 }

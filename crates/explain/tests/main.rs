@@ -12,6 +12,7 @@ mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;
+mod generated;
 mod json_schema;
 mod kubelet;
 mod laws;

@@ -10,6 +10,7 @@ use kube_endpoint_explain::{Code, Person, Severity, Step};
 
 use crate::fault_manifests::{Fault, manifests};
 use crate::faults::{State, code, found};
+use crate::generated;
 
 /// The paragraph before the codes by what their advice can do.
 const POWERS: &str = "The codes by what their advice can do:\n";
@@ -157,13 +158,5 @@ fn the_page_about_verdicts_describes_each_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verdicts.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let expected = expected(&page);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &expected).unwrap();
-        return;
-    }
-    let at = page.lines().zip(expected.lines()).find(|(found, wanted)| found != wanted);
-    assert!(
-        page == expected,
-        "docs/verdicts.md differs: {at:?}; UPDATE_DOCS=1 cargo test -p kube-endpoint-explain verdicts"
-    );
+    generated::check("docs/verdicts.md", &expected, "-p kube-endpoint-explain verdicts");
 }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
+use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Timestamp};
 use kube_endpoint_explain::figures::{FILL_CLASSES, is_deleted};
 use kube_endpoint_explain::{Code, Severity};
 use serde::Serialize;
+
+/// The most problems in a status.
+const MOST: usize = 500;
 
 /// The data that the page shows. Unknown parts are null, and the page leaves out those that the
 /// program behind it does not have, such as controllers.
@@ -165,6 +169,14 @@ pub struct ShownProblems {
     pub items: Vec<ShownProblem>,
 }
 
+impl ShownProblems {
+    /// Returns the first of `total` problems.
+    pub fn new(as_of: Timestamp, total: usize, problems: impl Iterator<Item = ShownProblem>) -> Self {
+        let items: Vec<ShownProblem> = problems.take(MOST).collect();
+        Self { as_of: rfc3339(as_of), total, shown: items.len(), items }
+    }
+}
+
 /// A problem of a Service, or of what belongs to it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -179,9 +191,6 @@ pub struct ShownProblem {
 }
 
 impl ShownProblem {
-    /// The most problems in a status.
-    pub const MOST: usize = 500;
-
     /// Returns a problem of an object.
     pub fn new(
         kind: &'static str,

@@ -80,18 +80,11 @@ impl Read {
         let mut totals = Totals::default();
         self.totals.values().for_each(|one| totals.add(one));
         let problems = &self.problems.problems;
-        let items: Vec<ShownProblem> = problems
+        let shown = problems
             .iter()
-            .take(ShownProblem::MOST)
-            .map(|it| ShownProblem::new(it.kind, &it.object, it.code, it.severity, it.message.clone()))
-            .collect();
+            .map(|it| ShownProblem::new(it.kind, &it.object, it.code, it.severity, it.message.clone()));
         status.synced = true;
-        status.problems = Some(ShownProblems {
-            as_of: rfc3339(self.as_of),
-            total: problems.len(),
-            shown: items.len(),
-            items,
-        });
+        status.problems = Some(ShownProblems::new(self.as_of, problems.len(), shown));
         status.fill = Some(Fill { max_endpoints_per_slice: capacity, classes: totals.fill });
         status.totals = Some(totals.into());
         status.namespaces = Some(Namespaces { shown: self.totals.len(), hidden: 0, not_checked: 0 });

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::told_of;
-use crate::json_schema::{Schema, published};
+use crate::json_schema::Schema;
+use crate::server::published;
 
 const SHOP: &str = r#"
 apiVersion: apps/v1

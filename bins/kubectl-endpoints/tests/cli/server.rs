@@ -9,10 +9,16 @@ use kube_endpoint_explain::API_VERSION;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::json_schema::{Schema, published};
+use crate::json_schema::Schema;
 
 pub(crate) fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../integration-tests/fixtures/shop-cluster.json")
+}
+
+/// Returns the published schema.
+pub(crate) fn published() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain.schema.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
 /// Returns the recorded namespace.

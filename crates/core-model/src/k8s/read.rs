@@ -10,10 +10,10 @@ use serde::de::IgnoredAny;
 
 use super::ConversionError;
 use crate::endpoints::{EndpointAddress, EndpointSubset, EndpointsPort};
-use crate::node::{RawAllocatable, RawNode, RawNodeCondition, RawQuantity, RawTaint};
+use crate::node::{RawAllocatable, RawNode, RawNodeCondition, RawQuantity};
 use crate::pod::{
     ConditionStatus, ConditionType, ContainerPort, PodPhase, RawCondition, RawContainer, RawIp, RawMeta,
-    RawOwner, RawPod, RestartPolicy,
+    RawPod, RestartPolicy,
 };
 use crate::service::{RawPort, RawService, ServiceType, TargetPort};
 use crate::slice::{EndpointConditions, EndpointHints, Hint};
@@ -84,21 +84,15 @@ impl TryFrom<&corev1::Node> for Node {
     fn try_from(object: &corev1::Node) -> Result<Self, ConversionError> {
         let metadata = raw_meta("Node", &object.metadata)?;
         let status = object.status.as_ref().map(node_status).unwrap_or_default();
-        let spec = object.spec.as_ref().map(node_spec).unwrap_or_default();
-        Ok(RawNode { metadata, spec, status }.into())
+        Ok(RawNode { metadata, status }.into())
     }
-}
-
-fn node_spec(spec: &corev1::NodeSpec) -> node::RawSpec {
-    let taints = spec.taints.iter().flatten().map(|taint| RawTaint { effect: text(&taint.effect) });
-    node::RawSpec { unschedulable: spec.unschedulable.unwrap_or_default(), taints: taints.collect() }
 }
 
 fn node_status(status: &corev1::NodeStatus) -> node::RawStatus {
     let cpu = status.allocatable.as_ref().and_then(|allocatable| allocatable.get("cpu"));
     let conditions = status.conditions.iter().flatten().map(|condition| {
         let RawCondition { kind, status, .. } = raw_condition(&condition.type_, &condition.status, None);
-        RawNodeCondition { kind, status, message: or_empty(&condition.message) }
+        RawNodeCondition { kind, status }
     });
     node::RawStatus {
         conditions: conditions.collect(),
@@ -292,12 +286,6 @@ fn raw_meta(kind: &'static str, metadata: &metav1::ObjectMeta) -> Result<RawMeta
         resource_version: resource_version(kind, metadata)?,
         labels: optional_map(&metadata.labels),
         deletion_timestamp: time(metadata.deletion_timestamp.as_ref()),
-        owner_references: metadata
-            .owner_references
-            .iter()
-            .flatten()
-            .map(|owner| RawOwner { kind: text(&owner.kind), controller: owner.controller })
-            .collect(),
     })
 }
 

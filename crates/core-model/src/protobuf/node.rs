@@ -1,21 +1,18 @@
 //! Nodes.
 
-use super::meta::{CommonMeta, map_entry, non_empty, owned};
+use super::meta::{CommonMeta, map_entry, non_empty};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::node::keeps_away;
 use crate::well_known::{LABEL_ZONE, LABELS_CONTROL_PLANE};
-use crate::{Interner, Node, Text, quantity};
+use crate::{Interner, Node, quantity};
 
 impl FromProtobuf for Node {
     fn from_protobuf(bytes: &[u8], interner: &mut Interner) -> Result<Self, DecodeError> {
         let (mut meta, mut status) = (CommonMeta::default(), Status::default());
-        let mut keeps_pods_away = false;
         let mut fields = Fields::new(bytes, "the node");
         while let Some((number, payload)) = fields.next()? {
             match number {
                 1 => meta.read(payload, |_, _| Ok(()))?,
-                2 => keeps_pods_away = read_spec(payload)?,
                 3 => status.read(payload)?,
                 _ => {}
             }
@@ -25,41 +22,17 @@ impl FromProtobuf for Node {
             resource_version: meta.resource_version,
             zone: meta.labels.get(LABEL_ZONE).and_then(non_empty).map(|zone| interner.shared(zone)),
             control_plane: LABELS_CONTROL_PLANE.iter().any(|label| meta.labels.get(label).is_some()),
-            ready: status.ready.is_some_and(|(is_true, _)| is_true),
-            not_ready_message: match status.ready {
-                Some((false, message)) => owned(message),
-                _ => Text::default(),
-            },
+            ready: status.ready.unwrap_or_default(),
             allocatable_cpu_nano: quantity::parse_nano(status.cpu).unwrap_or_default(),
-            keeps_pods_away,
         })
     }
-}
-
-/// Returns true if the node keeps pods away.
-fn read_spec(payload: Payload<'_>) -> Result<bool, DecodeError> {
-    let mut keeps_pods_away = false;
-    let mut fields = Fields::of(payload, "spec")?;
-    while let Some((number, payload)) = fields.next()? {
-        match number {
-            4 => keeps_pods_away |= payload.boolean("spec.unschedulable")?,
-            5 => {
-                let mut fields = Fields::of(payload, "spec.taints")?;
-                while let Some((number, payload)) = fields.next()? {
-                    keeps_pods_away |= number == 3 && keeps_away(payload.text("spec.taints.effect")?);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(keeps_pods_away)
 }
 
 #[derive(Default)]
 struct Status<'a> {
     cpu: &'a str,
-    /// The Ready condition: true if it is true, and its message.
-    ready: Option<(bool, &'a str)>,
+    /// True if the Ready condition is true.
+    ready: Option<bool>,
 }
 
 impl<'a> Status<'a> {
@@ -88,9 +61,9 @@ impl<'a> Status<'a> {
 }
 
 /// Reads a condition. Returns `None` if it is another one than Ready.
-fn ready(payload: Payload<'_>) -> Result<Option<(bool, &str)>, DecodeError> {
+fn ready(payload: Payload<'_>) -> Result<Option<bool>, DecodeError> {
     const FIELD: &str = "status.conditions";
-    let (mut is_ready_condition, mut is_true, mut message) = (false, false, "");
+    let (mut is_ready_condition, mut is_true) = (false, false);
     let mut fields = Fields::of(payload, FIELD)?;
     while let Some((number, payload)) = fields.next()? {
         match number {
@@ -102,9 +75,8 @@ fn ready(payload: Payload<'_>) -> Result<Option<(bool, &str)>, DecodeError> {
                 }
             }
             2 => is_true = payload.bytes(FIELD)? == b"True",
-            6 => message = payload.text(FIELD)?,
             _ => {}
         }
     }
-    Ok(is_ready_condition.then_some((is_true, message)))
+    Ok(is_ready_condition.then_some(is_true))
 }

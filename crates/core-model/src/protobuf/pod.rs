@@ -3,7 +3,7 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodOwner, PodPhase, PrefixedCondition, RareFields, ReadyCondition};
+use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition};
 use crate::{Interner, address};
 
 #[derive(Default)]
@@ -21,7 +21,6 @@ struct RawPod<'a> {
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
     conditions: Vec<(&'a str, ReadyCondition)>,
-    owner: Option<PodOwner>,
 }
 
 struct Port<'a> {
@@ -36,13 +35,7 @@ impl FromProtobuf for Pod {
         let mut fields = Fields::new(bytes, "the pod");
         while let Some((number, payload)) = fields.next()? {
             match number {
-                1 => pod.meta.read(payload, |number, payload| {
-                    // `metadata.ownerReferences`
-                    if number == 13 && pod.owner.is_none() {
-                        pod.owner = owner(payload)?;
-                    }
-                    Ok(())
-                })?,
+                1 => pod.meta.read(payload, |_, _| Ok(()))?,
                 2 => pod.read_spec(payload)?,
                 3 => pod.read_status(payload)?,
                 _ => {}
@@ -147,24 +140,9 @@ impl<'a> RawPod<'a> {
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
             pod_ips: pod_ips.into(),
             ready: self.ready,
-            owner: self.owner.unwrap_or_default(),
             rare: RareFields { invalid_pod_ip, conditions }.boxed(),
         }
     }
-}
-
-/// Reads an owner reference. Returns `None` if it is not that of the controller.
-fn owner(payload: Payload<'_>) -> Result<Option<PodOwner>, DecodeError> {
-    let (mut kind, mut is_controller) = ("", false);
-    let mut fields = Fields::of(payload, "metadata.ownerReferences")?;
-    while let Some((number, payload)) = fields.next()? {
-        match number {
-            1 => kind = payload.text("metadata.ownerReferences.kind")?,
-            6 => is_controller = payload.boolean("metadata.ownerReferences.controller")?,
-            _ => {}
-        }
-    }
-    Ok(is_controller.then(|| PodOwner::of_kind(kind)))
 }
 
 /// Adds the ports of a container. Returns its restart policy.

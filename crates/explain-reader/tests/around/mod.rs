@@ -1,13 +1,12 @@
 //! Tests what is read around Services: for workloads, Gateways and the classes of Ingresses.
 
-use jiff::Timestamp;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::references::Referrer;
 use kube_endpoint_explain::{BackendsExplanation, Options};
 use kube_endpoint_explain_reader::ReadError;
 use serde_json::{Value, json};
 
-use super::{GATEWAY, Server};
+use super::{GATEWAY, Server, now};
 
 const NETWORKING: &str = "/apis/networking.k8s.io/v1/namespaces/shop";
 
@@ -76,7 +75,7 @@ async fn explained(
     name: &str,
 ) -> Result<BackendsExplanation, ReadError> {
     let of = Referrer { kind, object: ObjectKey::new("shop", name) };
-    server.reader().of_files().explain_referrer(&of, &Options::default(), &Timestamp::now).await
+    server.reader().of_files().explain_referrer(&of, &Options::default(), &now).await
 }
 
 /// Returns each backend as `service port: clients`.
@@ -202,7 +201,7 @@ async fn more_than_ten_services_are_counted_and_not_judged() {
 
 /// A Gateway, and routes of two namespaces.
 fn gateway(more: impl IntoIterator<Item = (String, Value)>) -> Server {
-    let gateway = json!({"kind": "Gateway", "apiVersion": "gateway.networking.k8s.io/v1", "metadata": {"name": "edge", "namespace": "shop"},
+    let gateway = json!({"kind": "Gateway", "apiVersion": "gateway.networking.k8s.io/v1", "metadata": {"name": "edge", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"gatewayClassName": "c"}, "status": {"conditions": [
             {"type": "Accepted", "status": "True"}, {"type": "Programmed", "status": "False", "reason": "AddressNotAssigned", "message": "no address."}]}});
     let routes = [

@@ -7,21 +7,24 @@ use crate::facts::age;
 use crate::facts::details::{LastWrite, RecentEvent};
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
+use crate::facts::raw::Serving;
 use crate::findings::counts::{self, Counts};
+use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::{
     Judged, Place, PodExplanation, PortNames, Publication, failed_templates, ports_of, template,
 };
-use crate::findings::{Code, Fault};
+use crate::findings::{self, Code, Fault};
 use crate::models::cluster::ClusterFacts;
 use crate::models::dead::{DeadEndpoint, Living};
 use crate::models::leader::Leads;
 use crate::models::near::{NearMatches, near_matches};
 use crate::models::planned::Planned;
 use crate::models::selection::{Attachment, SelectedBy, Selection, not_selected, required_labels};
-use crate::models::traffic::Served;
+use crate::models::traffic::{Served, UnansweredQuestion};
 use crate::models::unwritten::Changes;
 use crate::models::{hint, traffic};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,8 +36,6 @@ use kube_endpoint_core_model::{
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
-
-use crate::findings;
 
 /// The maximum number of events in an explanation.
 const EVENTS: usize = 5;
@@ -82,69 +83,29 @@ pub(crate) fn explain_with(
     options: &Options,
 ) -> Option<Explanation> {
     let service = objects.service(key)?;
-    let known = options.known;
-    let selection = Selection::of(objects, service, known);
+    let selection = Selection::of(objects, service, options.known);
     let pods = selection.pods(objects, &key.namespace);
     let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
-    let leads = planned.leads.as_ref();
-    let changes = Changes { objects, service, pods: &pods, leads };
+    let nodes = options.known.nodes.then(|| objects.client_nodes());
+    let served = Served::by(service, service.policies, objects.slices_of(key), nodes);
+    let subject = Subject {
+        objects,
+        service,
+        selection,
+        pods: &pods,
+        planned: &planned,
+        served: &served,
+        across,
+        options,
+        now,
+    };
+    let explained = subject.explained_pods();
+    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, options.known);
+    let nearly_matching = subject.nearly_matching(near);
+    let dead = subject.dead_of_others();
+    let counts = subject.counts(&explained, &dead);
+    let changes = Changes { objects, service, pods: &pods, leads: planned.leads.as_ref() };
     let newest = changes.newest();
-    let policies = service.policies;
-    let served =
-        Served::by(service, policies, objects.slices_of(key), known.nodes.then(|| objects.client_nodes()));
-    let mut explained: Vec<PodExplanation> = match &planned.slices {
-        Some(plan) => {
-            let places = places(service, &served, objects.slices_of(key), plan);
-            let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
-            let in_endpoints: BTreeMap<&Text, &Verdict> =
-                in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect();
-            let ports = port_names(service, &pods);
-            let failed = failed_templates(objects, &pods, now);
-            let of_service = OfService { service, in_endpoints, ports, places, failed, known, leads, now };
-            plan.verdicts.iter().filter_map(|one| explain_one(objects, &of_service, one)).collect()
-        }
-        None => Vec::new(),
-    };
-    if explanation::is_left_to_ending(&explained)
-        && known.slices
-        && !traffic::any_ready(objects.slices_of(key))
-    {
-        explained.iter_mut().for_each(|pod| pod.is_alone = true);
-    }
-    let nearly_matching = match selection {
-        Selection::Own(selector) if pods.is_empty() && known.pods => {
-            (near.near)(selector).judged(objects, &key.namespace)
-        }
-        Selection::Attached { selector, .. } if pods.is_empty() && known.pods => {
-            let of_pod = |name: &Text| {
-                let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
-                let key = ObjectKey { namespace: key.namespace.clone(), name: name.clone() };
-                of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
-            };
-            let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
-            found.judged(objects, &key.namespace)
-        }
-        _ => NearMatches::default(),
-    };
-    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, known);
-    let manager = &selection.plan_options(options).manager;
-    let living = Living { objects, service, served: &served, options, now };
-    let of_others = objects.slices_of(key).iter();
-    let of_others =
-        of_others.filter(|slice| matches!(selection, Selection::None) || !slice.is_managed_by(manager));
-    // The reasons of the Service's own pods tell why these are not ready.
-    let is_told = |dead: &DeadEndpoint| {
-        dead.may_come_back() && pods.iter().any(|pod| dead.pod.as_ref() == Some(&pod.key.name))
-    };
-    let dead = of_others.flat_map(|slice| living.dead(slice)).filter(|dead| !is_told(dead));
-    let dead: Vec<DeadEndpoint> = dead.collect();
-    let counts = match planned.slices {
-        Some(_) => {
-            let others = counts::count_others(&served, &explained, objects.slices_of(key), manager, &dead);
-            Counts { others, ..counts::count_pods(service, &explained, known) }
-        }
-        None => counts::count_endpoints(&served, objects.slices_of(key), known, &dead),
-    };
     let mut faults = findings::find(&FaultInputs {
         objects,
         service,
@@ -153,7 +114,7 @@ pub(crate) fn explain_with(
         pods: &pods,
         planned: &planned,
         served: &served,
-        policies,
+        policies: service.policies,
         explained: &explained,
         dead: &dead,
         nearly_matching: &nearly_matching,
@@ -164,28 +125,15 @@ pub(crate) fn explain_with(
         options,
         cluster,
     });
-    let open = faults.iter().find_map(|fault| match fault {
-        Fault::NotKnown(not_known) => Some(not_known.open),
-        _ => None,
-    });
+    let open = open_question(&faults);
     let to_do = explanation::advice(service, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
-        use crate::findings::finding::Problem;
         let lost = fault.traffic_lost(counts.is_down());
-        (std::cmp::Reverse((fault.severity(), lost)), fault.code())
+        (Reverse((fault.severity(), lost)), fault.code())
     });
     let what = if planned.slices.is_some() { "pods" } else { "addresses" };
-    let slices: Vec<SliceSummary> =
-        objects.slices_of(key).iter().map(|slice| summary(objects, slice, options)).collect();
+    let slices: Vec<_> = subject.slices().iter().map(|slice| summary(objects, slice, options)).collect();
     let endpoints = endpoints_summary(objects, key);
-    let last_write = slices
-        .iter()
-        .filter_map(|slice| slice.last_write.as_ref())
-        .chain(endpoints.as_ref().and_then(|endpoints| endpoints.last_write.as_ref()))
-        .map(|write| write.time)
-        .max();
-    let mut events = RecentEvent::summed(objects.events.get(key).into_iter().flatten());
-    events.truncate(EVENTS);
     Some(Explanation {
         service: key.clone(),
         verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
@@ -196,19 +144,137 @@ pub(crate) fn explain_with(
         pods: explained,
         nearly_matching_pods: nearly_matching.pods,
         nearly_matching: nearly_matching.groups,
+        freshness: freshness(&slices, endpoints.as_ref(), newest, now),
         slices,
         endpoints,
         endpoints_retired: service.selects_pods() && options.retires(service, now),
-        freshness: Freshness {
-            last_write,
-            last_write_seconds: last_write.map(|time| age::since(time, now)),
-            newest_change: newest,
-            newest_change_seconds: newest.map(|time| age::since(time, now)),
-        },
-        events,
+        events: recent_events(objects, key),
         to_do,
         not_read: Vec::new(),
     })
+}
+
+/// Returns the question whose answer is not known, if there is one.
+fn open_question(faults: &[Fault]) -> Option<UnansweredQuestion> {
+    faults.iter().find_map(|fault| match fault {
+        Fault::NotKnown(not_known) => Some(not_known.open),
+        _ => None,
+    })
+}
+
+fn recent_events(objects: &Objects, key: &ObjectKey) -> Vec<RecentEvent> {
+    let mut events = RecentEvent::summed(objects.events.get(key).into_iter().flatten());
+    events.truncate(EVENTS);
+    events
+}
+
+/// A Service, and what the models say about it.
+struct Subject<'a> {
+    objects: &'a Objects,
+    service: &'a Service,
+    selection: Selection<'a>,
+    pods: &'a [Arc<Pod>],
+    planned: &'a Planned,
+    served: &'a Served<'a>,
+    across: &'a Across<'a>,
+    options: &'a Options,
+    now: Timestamp,
+}
+
+impl Subject<'_> {
+    fn slices(&self) -> &[Arc<EndpointSlice>] {
+        self.objects.slices_of(&self.service.key)
+    }
+
+    /// Returns the explanations of the pods that the plan for slices has.
+    fn explained_pods(&self) -> Vec<PodExplanation> {
+        let Self { objects, service, pods, planned, served, options, now, .. } = *self;
+        let Some(plan) = &planned.slices else { return Vec::new() };
+        let in_endpoints = planned.endpoints.as_ref().map_or(&[][..], |plan| &plan.verdicts);
+        let of_service = OfService {
+            service,
+            in_endpoints: in_endpoints.iter().map(|one| (&one.pod.name, &one.verdict)).collect(),
+            ports: port_names(service, pods),
+            places: places(service, served, self.slices(), plan),
+            failed: failed_templates(objects, pods, now),
+            known: options.known,
+            leads: planned.leads.as_ref(),
+            now,
+        };
+        let mut explained: Vec<PodExplanation> =
+            plan.verdicts.iter().filter_map(|one| explain_one(objects, &of_service, one)).collect();
+        let is_left_to_ending = explanation::is_left_to_ending(&explained) && options.known.slices;
+        if is_left_to_ending && !traffic::any_ready(self.slices()) {
+            explained.iter_mut().for_each(|pod| pod.is_alone = true);
+        }
+        explained
+    }
+
+    /// Returns the pods that the selector nearly selects, if it selects none.
+    fn nearly_matching(&self, near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>) -> NearMatches {
+        let Self { objects, service, .. } = *self;
+        let namespace = &service.key.namespace;
+        if !self.pods.is_empty() || !self.options.known.pods {
+            return NearMatches::default();
+        }
+        match self.selection {
+            Selection::Own(selector) => (near.near)(selector).judged(objects, namespace),
+            Selection::Attached { selector, .. } => {
+                let of_pod = |name: &Text| {
+                    let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
+                    let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+                    of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
+                };
+                let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
+                found.judged(objects, namespace)
+            }
+            _ => NearMatches::default(),
+        }
+    }
+
+    /// Returns the dead endpoints of the slices that the Service's own controller does not write.
+    fn dead_of_others(&self) -> Vec<DeadEndpoint> {
+        let Self { objects, service, pods, served, options, now, .. } = *self;
+        let manager = &self.selection.plan_options(options).manager;
+        let is_of_others = |slice: &&Arc<EndpointSlice>| {
+            matches!(self.selection, Selection::None) || !slice.is_managed_by(manager)
+        };
+        // The reasons of the Service's own pods tell why these are not ready.
+        let is_told = |dead: &DeadEndpoint| {
+            dead.may_come_back() && pods.iter().any(|pod| dead.pod.as_ref() == Some(&pod.key.name))
+        };
+        let living = Living { objects, service, served, across: self.across, options, now };
+        let dead = self.slices().iter().filter(is_of_others).flat_map(|slice| living.dead(slice));
+        dead.filter(|dead| !is_told(dead)).collect()
+    }
+
+    fn counts(&self, explained: &[PodExplanation], dead: &[DeadEndpoint]) -> Counts {
+        let known = self.options.known;
+        if self.planned.slices.is_none() {
+            return counts::count_endpoints(self.served, self.slices(), known, dead);
+        }
+        let manager = &self.selection.plan_options(self.options).manager;
+        let others = counts::count_others(self.served, explained, self.slices(), manager, dead);
+        Counts { others, ..counts::count_pods(self.service, explained, known) }
+    }
+}
+
+/// Compares the last write of slices and Endpoints with the newest change of what they depend on.
+fn freshness(
+    slices: &[SliceSummary],
+    endpoints: Option<&EndpointsSummary>,
+    newest: Option<Timestamp>,
+    now: Timestamp,
+) -> Freshness {
+    let of_slices = slices.iter().filter_map(|slice| slice.last_write.as_ref());
+    let of_endpoints = endpoints.and_then(|endpoints| endpoints.last_write.as_ref());
+    let last_write = of_slices.chain(of_endpoints).map(|write| write.time).max();
+    Freshness {
+        last_write,
+        last_write_seconds: last_write.map(|time| age::since(time, now)),
+        newest_change: newest,
+        newest_change_seconds: newest.map(|time| age::since(time, now)),
+    }
 }
 
 /// Returns what an explanation says about the EndpointSelector that a Service names.
@@ -327,7 +393,9 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         pod,
         details: objects.pod_details.get(&pod.key).map(|details| &**details),
         events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
+        owner: objects.raw.serving(&pod.key).map(Serving::owner_kind).unwrap_or_default(),
         node: node.as_deref(),
+        node_details: pod.node_name.as_ref().and_then(|name| objects.raw.nodes.get(name)),
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,

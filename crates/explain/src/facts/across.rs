@@ -26,7 +26,8 @@ pub(crate) struct Across<'a> {
     objects: &'a Objects,
     options: &'a Options,
     cluster_ips: OnceCell<HashMap<IpAddr, ObjectKey>>,
-    shared: OnceCell<HashMap<IpAddr, Vec<ObjectKey>>>,
+    /// The addresses of pods, sorted.
+    addresses: OnceCell<Vec<(IpAddr, Arc<Pod>)>>,
     /// The namespaces of the pods that have a label.
     namespaces: OnceCell<HashMap<(Text, Text), Vec<Text>>>,
     /// The results for selectors: many namespaces have the same programs.
@@ -39,7 +40,7 @@ impl<'a> Across<'a> {
             objects,
             options,
             cluster_ips: OnceCell::new(),
-            shared: OnceCell::new(),
+            addresses: OnceCell::new(),
             namespaces: OnceCell::new(),
             selected: RefCell::default(),
         }
@@ -56,29 +57,27 @@ impl<'a> Across<'a> {
         (found.namespace == from.namespace || self.options.other_namespaces).then_some(found)
     }
 
-    /// Returns the ready pods that have an address, if there are several, sorted. Pods in the
-    /// network of their node have its address.
-    pub(crate) fn pods_at(&self, address: IpAddr) -> Option<&[ObjectKey]> {
-        let shared = || {
-            let mut first: HashMap<IpAddr, &ObjectKey> = HashMap::new();
-            let mut shared: HashMap<IpAddr, Vec<ObjectKey>> = HashMap::new();
-            for pod in self.objects.pods.values().filter(|pod| self.holds_its_addresses(pod)) {
-                for address in &pod.pod_ips {
-                    match first.get(address) {
-                        Some(other) if **other == pod.key => {}
-                        Some(other) => {
-                            shared
-                                .entry(*address)
-                                .or_insert_with(|| vec![(*other).clone()])
-                                .push(pod.key.clone());
-                        }
-                        None => _ = first.insert(*address, &pod.key),
-                    }
-                }
-            }
-            shared
+    /// Returns the pods with an address, sorted. It leaves out pods in the network of their node,
+    /// which have the address of the node.
+    pub(crate) fn pods_with(&self, address: IpAddr) -> impl Iterator<Item = &Arc<Pod>> {
+        let all = || {
+            let pods = self.objects.pods.values().filter(|pod| !pod.host_network);
+            let mut all: Vec<_> =
+                pods.flat_map(|pod| pod.pod_ips.iter().map(move |it| (*it, Arc::clone(pod)))).collect();
+            all.sort_by_key(|(address, _)| *address);
+            all.dedup_by(|(one, pod), (other, before)| one == other && pod.key == before.key);
+            all
         };
-        self.shared.get_or_init(shared).get(&address).map(Vec::as_slice)
+        let all = self.addresses.get_or_init(all);
+        let from = all.partition_point(|(other, _)| *other < address);
+        all[from..].iter().take_while(move |(other, _)| *other == address).map(|(_, pod)| pod)
+    }
+
+    /// Returns the pods that have an address now, if there are several, sorted.
+    pub(crate) fn pods_that_share(&self, address: IpAddr) -> Vec<&ObjectKey> {
+        let holding = self.pods_with(address).filter(|pod| self.holds_its_addresses(pod));
+        let all: Vec<_> = holding.map(|pod| &pod.key).collect();
+        if all.len() > 1 { all } else { Vec::new() }
     }
 
     /// Returns true if an address of a pod is that of no other one. A pod that has ended, that is
@@ -87,7 +86,7 @@ impl<'a> Across<'a> {
     fn holds_its_addresses(&self, pod: &Pod) -> bool {
         let node = pod.node_name.as_ref().filter(|_| self.options.known.nodes);
         let has_node = || node.is_some_and(|name| self.objects.nodes.contains_key(name));
-        pod.is_ready() && !pod.is_terminal() && !pod.is_terminating() && !pod.host_network && has_node()
+        pod.is_ready() && !pod.is_terminal() && !pod.is_terminating() && has_node()
     }
 
     /// Returns the namespaces with pods that have the labels of a selector and have not ended,

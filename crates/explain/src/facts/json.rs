@@ -3,12 +3,12 @@
 use kube_endpoint_core_model::Timestamp;
 use serde_json::Value;
 
-/// Returns the items of a list, or none if it is something else.
+/// Returns the items of a list; a value of another kind has no items.
 pub(crate) fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// Returns the pairs of an object, or none if it is something else.
+/// Returns the pairs of an object; a value of another kind has no pairs.
 pub(crate) fn pairs(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
     object.as_object().into_iter().flatten()
 }

@@ -125,6 +125,10 @@ fn has_restarted(pod: &Value) -> bool {
     lists.into_iter().flatten().any(|one| number(&one["restartCount"]) > 0)
 }
 
+fn extend_events(all: &mut HashMap<ObjectKey, Vec<RecentEvent>>, more: HashMap<ObjectKey, Vec<RecentEvent>>) {
+    more.into_iter().for_each(|(about, events)| all.entry(about).or_default().extend(events));
+}
+
 /// Returns true if an event about a pod tells what keeps it from starting, or that an image is
 /// being pulled.
 fn matters(event: &RecentEvent) -> bool {
@@ -175,18 +179,7 @@ impl Objects {
         self.note_kept(&kind, &object);
         match &*kind {
             "Service" => self.add_service(view::<Service>(&object, &kind)?),
-            "Pod" => {
-                let mut pod: Pod = view(&object, &kind)?;
-                pod.intern(&mut self.repeated.0);
-                let changed = details::last_change(&object["metadata"]);
-                self.pods_changed.extend(changed.map(|time| (pod.key.clone(), time)));
-                let are_needed =
-                    PodDetails::are_needed(&pod) || pod.is_terminating() || has_restarted(&object);
-                let details = are_needed.then(|| PodDetails::read(&object, &mut self.repeated.0));
-                let key = pod.key.clone();
-                self.add_pod(Arc::new(pod));
-                self.pod_details.extend(details.map(|details| (key, Arc::new(details))));
-            }
+            "Pod" => self.read_pod(&object)?,
             "Node" => self.add_node(Arc::new(view(&object, &kind)?)),
             "EndpointSlice" => {
                 let last_write = details::last_write(&object);
@@ -242,6 +235,19 @@ impl Objects {
         Ok(())
     }
 
+    fn read_pod(&mut self, object: &Value) -> Result<(), ObjectError> {
+        let mut pod: Pod = view(object, "Pod")?;
+        pod.intern(&mut self.repeated.0);
+        let changed = details::last_change(&object["metadata"]);
+        self.pods_changed.extend(changed.map(|time| (pod.key.clone(), time)));
+        let are_needed = PodDetails::are_needed(&pod) || pod.is_terminating() || has_restarted(object);
+        let details = are_needed.then(|| PodDetails::read(object, &mut self.repeated.0));
+        let key = pod.key.clone();
+        self.add_pod(Arc::new(pod));
+        self.pod_details.extend(details.map(|details| (key, Arc::new(details))));
+        Ok(())
+    }
+
     /// Adds the objects of another set. They replace earlier ones of the same key.
     pub fn extend(&mut self, other: Self) {
         let Self {
@@ -279,25 +285,18 @@ impl Objects {
             by_label,
             repeated: _,
         } = other;
-        if self.pods.is_empty() {
-            (self.pods, self.by_label) = (pods, by_label);
-        } else {
-            drop(by_label);
-            pods.into_values().for_each(|pod| self.add_pod(pod));
+        match self.pods.is_empty() {
+            true => (self.pods, self.by_label) = (pods, by_label),
+            false => pods.into_values().for_each(|pod| self.add_pod(pod)),
         }
         // An earlier object of the same key may have had what this one lacks.
         services.keys().for_each(|key| self.raw.forget_service(key));
         endpoints.keys().for_each(|key| drop(self.kept_endpoints.remove(key)));
         for node in nodes.into_values() {
-            self.raw.kubelets.remove(&node.name);
+            self.raw.nodes.remove(&node.name);
             self.add_node(node);
         }
-        for slice in slices.into_values().flatten() {
-            let key = slice.key();
-            self.raw.note_label(&key);
-            self.kept_slices.remove(&key);
-            self.add_slice(slice, None);
-        }
+        slices.into_values().flatten().for_each(|slice| self.replace_slice(slice));
         self.services.extend(services);
         self.endpoints.extend(endpoints);
         self.endpoint_selectors.extend(endpoint_selectors);
@@ -312,14 +311,13 @@ impl Objects {
         self.pods_changed.extend(pods_changed);
         self.gone_before = gone_before.or(self.gone_before.take());
         self.pod_details.extend(pod_details);
-        for (all, more) in [(&mut self.events, events), (&mut self.pod_events, pod_events)] {
-            more.into_iter().for_each(|(about, events)| all.entry(about).or_default().extend(events));
-        }
+        extend_events(&mut self.events, events);
+        extend_events(&mut self.pod_events, pod_events);
         self.leases.extend(leases);
         self.seen.extend(seen);
         self.others.extend(others);
-        for (service, of_service) in references {
-            self.references.entry(service).or_default().extend(of_service);
+        for reference in references.into_values().flatten() {
+            self.add_reference(reference);
         }
         self.referrers.extend(referrers);
         self.grants.extend(grants);
@@ -330,15 +328,24 @@ impl Objects {
         self.skipped.extend(skipped);
     }
 
+    fn replace_slice(&mut self, slice: Arc<EndpointSlice>) {
+        let key = slice.key();
+        self.raw.note_label(&key);
+        self.kept_slices.remove(&key);
+        self.add_slice(slice, None);
+    }
+
     /// Adds an object that names Services. It replaces an earlier one.
     fn add_referrer(&mut self, referrer: Referrer, object: &Value) {
         let reported = references::reported(&referrer, object);
         if self.referrers.insert(referrer.clone(), reported).is_some() {
             self.references.values_mut().for_each(|all| all.retain(|it| it.from != referrer));
         }
-        for reference in references::references(&referrer, object) {
-            self.references.entry(reference.service.clone()).or_default().insert(reference);
-        }
+        references::references(&referrer, object).into_iter().for_each(|it| self.add_reference(it));
+    }
+
+    fn add_reference(&mut self, reference: Reference) {
+        self.references.entry(reference.service.clone()).or_default().insert(reference);
     }
 
     /// Returns a workload.
@@ -596,6 +603,13 @@ impl Objects {
     pub fn pods_of(&self, namespace: &Text) -> impl Iterator<Item = &Arc<Pod>> {
         let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
         self.pods.range(first..).map(|(_, pod)| pod).take_while(move |pod| pod.key.namespace == *namespace)
+    }
+
+    /// Returns the pods of the namespace of an object whose names begin with its name.
+    pub(crate) fn pods_named<'o>(&'o self, key: &'o ObjectKey) -> impl Iterator<Item = &'o Arc<Pod>> {
+        let from = self.pods.range(key.clone()..).map(|(_, pod)| pod);
+        let is_named = |pod: &Pod| pod.key.namespace == key.namespace && pod.key.name.starts_with(&*key.name);
+        from.take_while(move |pod| is_named(pod))
     }
 
     /// Returns names and labels of the pods of a namespace, sorted by name.

@@ -35,8 +35,8 @@ pub(crate) struct RawFields {
     mistyped: HashMap<ObjectKey, Vec<MistypedKey>>,
     /// `metadata.finalizers` of Services that are being deleted.
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
-    /// The minor versions of the kubelets of nodes.
-    pub(crate) kubelets: HashMap<Text, u32>,
+    /// Of nodes.
+    pub(crate) nodes: BTreeMap<Text, NodeDetails>,
     /// Services that need no pods here, and the program that serves them otherwise.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Services of type LoadBalancer without an address for clients outside.
@@ -88,6 +88,45 @@ impl MistypedKey {
     }
 }
 
+/// The fields of a node that no controller reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeDetails {
+    /// The minor version of its kubelet.
+    pub(crate) kubelet: Option<u32>,
+    /// The message of its `Ready` condition if that is not true, else empty.
+    pub(crate) not_ready_message: Text,
+    /// True if it keeps pods away that tolerate none of its taints: it is cordoned, or has a taint
+    /// with the effect `NoSchedule` or `NoExecute`.
+    pub(crate) keeps_pods_away: bool,
+}
+
+impl NodeDetails {
+    fn read(node: &Value) -> Self {
+        let (spec, status) = (&node["spec"], &node["status"]);
+        let ready = each(&status["conditions"]).find(|it| it["type"] == "Ready" && it["status"] != "True");
+        let keeps_away = |taint: &Value| matches!(text(&taint["effect"]), "NoSchedule" | "NoExecute");
+        Self {
+            kubelet: minor(text(&status["nodeInfo"]["kubeletVersion"])),
+            not_ready_message: ready.map(|ready| text(&ready["message"]).into()).unwrap_or_default(),
+            keeps_pods_away: spec["unschedulable"] == true || each(&spec["taints"]).any(keeps_away),
+        }
+    }
+}
+
+/// The kind of the controller that owns a pod: that of its owner reference with `controller: true`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodOwner {
+    /// Nothing makes the pod again when it is gone.
+    #[default]
+    Nobody,
+    StatefulSet,
+    DaemonSet,
+    /// The kubelet, which runs it from a file of its node.
+    Node,
+    /// A ReplicaSet, a Job, or a controller that Kubernetes does not have.
+    Other,
+}
+
 /// The ports and probes of a pod's containers, and the owner of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Serving {
@@ -134,7 +173,7 @@ impl RawFields {
         self.external_names.extend(other.external_names);
         self.mistyped.extend(other.mistyped);
         self.finalizers.extend(other.finalizers);
-        self.kubelets.extend(other.kubelets);
+        self.nodes.extend(other.nodes);
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
         self.absent_services.extend(other.absent_services);
@@ -207,12 +246,7 @@ impl RawFields {
                 }
             }
             "Node" => {
-                let version = text(&object["status"]["nodeInfo"]["kubeletVersion"]);
-                let name: Text = text(&metadata["name"]).into();
-                match minor(version) {
-                    Some(minor) => self.kubelets.insert(name, minor),
-                    None => self.kubelets.remove(&name),
-                };
+                self.nodes.insert(text(&metadata["name"]).into(), NodeDetails::read(object));
             }
             "EndpointSlice" => {
                 if metadata["labels"][LABEL_SERVICE_NAME].is_string() {
@@ -286,6 +320,17 @@ impl Serving {
         Self {
             containers: containers("containers").chain(sidecars).map(ServingContainer::read).collect(),
             owner: owner.map(|owner| (text(&owner["kind"]).into(), text(&owner["name"]).into())),
+        }
+    }
+
+    /// Returns the kind of the owner.
+    pub(crate) fn owner_kind(&self) -> PodOwner {
+        match self.owner.as_ref().map(|(kind, _)| &**kind) {
+            None => PodOwner::Nobody,
+            Some("StatefulSet") => PodOwner::StatefulSet,
+            Some("DaemonSet") => PodOwner::DaemonSet,
+            Some("Node") => PodOwner::Node,
+            Some(_) => PodOwner::Other,
         }
     }
 
@@ -403,6 +448,47 @@ mod tests {
         ] {
             assert_eq!(minor(version), want, "{version}");
         }
+    }
+
+    #[test]
+    fn a_cordoned_or_tainted_node_keeps_pods_away() {
+        let check = |spec: Value, want: bool| {
+            assert_eq!(NodeDetails::read(&json!({"spec": &spec})).keeps_pods_away, want, "{spec}");
+        };
+        check(json!({"unschedulable": true}), true);
+        check(json!({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}), false);
+        let taints =
+            json!([{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoSchedule"}]);
+        check(json!({"taints": taints}), true);
+        check(json!({"taints": [{"key": "a", "effect": "NoExecute"}]}), true);
+        check(json!({"unschedulable": false, "taints": null}), false);
+        check(Value::Null, false);
+    }
+
+    #[test]
+    fn the_message_of_a_ready_node_is_no_reason() {
+        let read = |status: &str| {
+            let conditions = json!([{"type": "DiskPressure", "status": "False", "message": "enough"},
+                {"type": "Ready", "status": status, "message": "Kubelet stopped posting node status."}]);
+            NodeDetails::read(&json!({"status": {"conditions": conditions}})).not_ready_message
+        };
+        assert_eq!([&*read("True"), &*read("Unknown")], ["", "Kubelet stopped posting node status."]);
+    }
+
+    #[test]
+    fn an_owner_has_a_kind() {
+        let check = |owners: Value, want: PodOwner| {
+            let pod = json!({"metadata": {"ownerReferences": owners}});
+            assert_eq!(Serving::read(&pod).owner_kind(), want);
+        };
+        check(json!(null), PodOwner::Nobody);
+        check(json!([{"kind": "StatefulSet", "controller": false}]), PodOwner::Nobody);
+        check(
+            json!([{"kind": "Backup"}, {"kind": "StatefulSet", "controller": true}]),
+            PodOwner::StatefulSet,
+        );
+        check(json!([{"kind": "ReplicaSet", "controller": true}]), PodOwner::Other);
+        check(json!([{"kind": "Node", "controller": true}]), PodOwner::Node);
     }
 
     #[test]

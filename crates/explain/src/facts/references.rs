@@ -158,8 +158,12 @@ pub(crate) fn references(from: &Referrer, object: &Value) -> Vec<Reference> {
 }
 
 /// Returns what the controllers of an object say in its status, each as a sentence without a full
-/// stop: conditions that are not met, or that nobody has written an address.
+/// stop: conditions that are not met, or that nobody has written an address. No controller has seen
+/// an object that was not created yet.
 pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
+    if object["metadata"]["creationTimestamp"].is_null() {
+        return Vec::new();
+    }
     let (spec, status) = (&object["spec"], &object["status"]);
     let unmet = |by: &str, conditions: &Value| unmet(by, conditions, |_| true);
     match from.kind {
@@ -378,7 +382,7 @@ mod tests {
     #[test]
     fn a_gateway_says_what_keeps_it_from_serving() {
         let check = |status: Value, want: &[&str]| {
-            let gateway = json!({"metadata": {"name": "g", "namespace": "shop"}, "spec": {"gatewayClassName": "c"}, "status": status});
+            let gateway = json!({"metadata": {"name": "g", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"gatewayClassName": "c"}, "status": status});
             let from = referrer(GATEWAY, &gateway).unwrap();
             assert_eq!(reported(&from, &gateway), want);
         };

@@ -88,7 +88,7 @@ impl PodFinding for NoAddress {
             since,
             seconds: since.map(|since| age::since(since, pod.now)),
             node: pod.pod.node_name.clone().unwrap_or_default(),
-            silent: pod.node.filter(|node| !node.ready).map(|node| node.not_ready_message.clone()),
+            silent: pod.node.filter(|node| !node.ready).map(|_| pod.node_message()),
             hook: containers.find(|one| one.has_post_start_hook).map(|one| one.name.clone()),
             why: last.map(|event| event.reason.clone()).unwrap_or_default(),
             message: last.map(|event| event.message.clone()).unwrap_or_default(),

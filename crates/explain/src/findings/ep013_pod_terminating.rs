@@ -1,11 +1,11 @@
 //! The pod is being deleted.
 
-use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{LeftOut, Text, Timestamp, Verdict};
 use serde::Serialize;
 
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
+use crate::facts::raw::PodOwner;
 use crate::facts::remedy::Person::{self, ClusterAdministrator};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::pod::Judged;
@@ -99,7 +99,7 @@ impl PodFinding for PodTerminating {
             disruption: pod.disruption(),
             silent_node,
             node: pod.pod.node_name.clone(),
-            owner: pod.pod.owner,
+            owner: pod.owner,
             overdue_seconds: until.map(|until| age::since(until, pod.now)),
         })
     }

@@ -1,9 +1,9 @@
 //! The pod's node does not exist.
 
-use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{LeftOut, Text};
 use serde::Serialize;
 
+use crate::facts::raw::PodOwner;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::pod::Judged;
@@ -40,7 +40,7 @@ impl PodFinding for NodeNotFound {
             LeftOut::NoAddress if pod.node.is_none() => pod.pod.node_name.as_ref()?,
             _ => return None,
         };
-        Some(Self { node: node.clone(), owner: pod.pod.owner })
+        Some(Self { node: node.clone(), owner: pod.owner })
     }
 
     fn message(all: &[&Self]) -> String {

@@ -1,10 +1,10 @@
 //! The pod's Ready condition is not true.
 
-use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::details::write_optional_time;
+use crate::facts::raw::PodOwner;
 use crate::facts::remedy::Person::{self, ClusterAdministrator};
 use crate::facts::remedy::Remedy;
 use crate::findings::pod::Judged;
@@ -59,7 +59,7 @@ impl PodFinding for NotReady {
             message: ready.map(|ready| ready.message.clone()).unwrap_or_default(),
             disruption: pod.disruption(),
             stale_on: pod.node.filter(|_| is_stale).map(|node| node.name.clone()),
-            owner: pod.pod.owner,
+            owner: pod.owner,
             since: pod.not_ready_since(),
         })
     }

@@ -33,7 +33,7 @@ pub struct NodeNotReady {
 impl PodFinding for NodeNotReady {
     fn find(pod: &Judged<'_>) -> Option<Self> {
         let node = pod.node.filter(|node| !node.ready && pod.may_not_answer() && pod.pod.ready.is_some())?;
-        let (node, message) = (node.name.clone(), node.not_ready_message.clone());
+        let (node, message) = (node.name.clone(), pod.node_message());
         Some(Self { node, message, since: pod.not_ready_since() })
     }
 

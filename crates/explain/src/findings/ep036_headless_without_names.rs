@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::pod;
 use kube_endpoint_core_model::service::ServiceType;
-use kube_endpoint_core_model::{ObjectKey, Pod, Service, Text};
+use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
 use crate::facts::objects::Objects;
+use crate::facts::raw::{self, Serving};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::inputs::FaultInputs;
@@ -74,10 +74,13 @@ impl Governing {
 
 /// Returns the finding about the pods of a StatefulSet whose `serviceName` is a Service with a
 /// cluster IP. A lone pod has no peers that ask for its name.
-fn behind_a_cluster_ip(service: &Service, named: &[&Arc<Pod>]) -> Option<HeadlessWithoutNames> {
+fn behind_a_cluster_ip(inputs: &FaultInputs<'_>, named: &[&Arc<Pod>]) -> Option<HeadlessWithoutNames> {
+    let service = inputs.service;
     let name = &service.key.name;
-    let is_of_it =
-        |pod: &&&Arc<Pod>| pod.owner == pod::PodOwner::StatefulSet && pod.subdomain.as_ref() == Some(name);
+    let owner = |pod: &Pod| inputs.objects.raw.serving(&pod.key).map(Serving::owner_kind);
+    let is_of_it = |pod: &&&Arc<Pod>| {
+        owner(pod) == Some(raw::PodOwner::StatefulSet) && pod.subdomain.as_ref() == Some(name)
+    };
     let is_alias = service.service_type == ServiceType::ExternalName;
     let mut peers = named.iter().filter(is_of_it).filter_map(|pod| pod.hostname.as_ref());
     let (hostname, _) = peers.next().zip(peers.next()).filter(|_| !is_alias)?;
@@ -96,7 +99,7 @@ impl Finding for HeadlessWithoutNames {
         let service = inputs.service;
         let named: Vec<&Arc<Pod>> = inputs.pods.iter().filter(|pod| pod.hostname.is_some()).collect();
         if !service.is_headless() {
-            return behind_a_cluster_ip(service, &named).into_iter().collect();
+            return behind_a_cluster_ip(inputs, &named).into_iter().collect();
         }
         if named.iter().any(|pod| pod.hostname_for(service).is_some()) {
             return Vec::new();

@@ -88,8 +88,9 @@ impl Finding for NoLocalEndpoint {
         let nodes = inputs.objects.nodes.values();
         let lacking = nodes.filter(|node| known.nodes && !served.local_nodes.contains(&node.name));
         // Few clients are on nodes that keep pods away, and a DaemonSet leaves them out, too.
-        let (without, closed): (Vec<_>, Vec<_>) =
-            lacking.partition(|node| node.ready && !node.keeps_pods_away);
+        let details = &inputs.objects.raw.nodes;
+        let is_open = |name: &Text| details.get(name).is_some_and(|node| !node.keeps_pods_away);
+        let (without, closed): (Vec<_>, Vec<_>) = lacking.partition(|node| node.ready && is_open(&node.name));
         let without: Vec<Text> = without.into_iter().map(|node| node.name.clone()).collect();
         // Other clients are sent to endpoints of all nodes.
         let missing = Some(&served.missing_nodes).filter(|_| !policies.uses_cluster());

@@ -55,16 +55,16 @@ impl Finding for SharedPodIp {
         };
         let addresses: BTreeSet<IpAddr> =
             inputs.pods.iter().flat_map(|pod| pod.pod_ips.iter().copied()).collect();
-        let mut shared: Vec<(IpAddr, &[ObjectKey])> =
-            addresses.into_iter().filter_map(|ip| Some((ip, inputs.across.pods_at(ip)?))).collect();
+        let mut shared: Vec<(IpAddr, Vec<&ObjectKey>)> =
+            addresses.into_iter().map(|ip| (ip, inputs.across.pods_that_share(ip))).collect();
         // A pod that has ended may have had the address of two pods of others.
-        shared.retain(|(_, pods)| pods.iter().any(is_own));
+        shared.retain(|(_, pods)| pods.iter().any(|pod| is_own(pod)));
         let found = shared.first().map(|(ip, pods)| Self {
             address: address::to_text(ip),
-            pods: pods.iter().take(PODS).cloned().collect(),
+            pods: pods.iter().take(PODS).copied().cloned().collect(),
             count: pods.len(),
             more: shared.len() - 1,
-            with_others: shared.iter().flat_map(|(_, pods)| *pods).any(|pod| !is_own(pod)),
+            with_others: shared.iter().flat_map(|(_, pods)| pods).any(|pod| !is_own(pod)),
         });
         found.into_iter().collect()
     }

@@ -41,9 +41,9 @@ impl Finding for ServiceLabelIgnored {
         if !is_labelled || inputs.served.by != ServedBy::KubeProxy {
             return Vec::new();
         }
-        let kubelets = &inputs.objects.raw.kubelets;
-        #[expect(clippy::disallowed_methods, reason = "a number does not depend on the order")]
-        let old = kubelets.values().filter(|minor| **minor < USES_LABELLED_SERVICES).count();
+        let nodes = inputs.objects.raw.nodes.values();
+        let kubelets: Vec<u32> = nodes.filter_map(|node| node.kubelet).collect();
+        let old = kubelets.iter().filter(|minor| **minor < USES_LABELLED_SERVICES).count();
         let is_found = old > 0 || kubelets.is_empty();
         is_found.then_some(Self { old, known: kubelets.len() }).into_iter().collect()
     }

@@ -3,7 +3,6 @@
 #[path = "../../tests/fault_manifests.rs"]
 mod fault_manifests;
 
-use kube_endpoint_core_model::pod::PodOwner;
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_testing::Cluster;
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use crate::answers::explain::explain;
 use crate::answers::lint::{LintOptions, lint};
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
+use crate::facts::raw::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::Code;
 use crate::findings::pod_reason::PodsOf;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Pod, Service, Text, Timestamp, address};
 use serde::Serialize;
 
+use crate::facts::across::Across;
 use crate::facts::age;
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
@@ -80,6 +81,7 @@ pub(crate) struct Living<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) service: &'a Service,
     pub(crate) served: &'a Served<'a>,
+    pub(crate) across: &'a Across<'a>,
     pub(crate) options: &'a Options,
     pub(crate) now: Timestamp,
 }
@@ -157,8 +159,8 @@ impl Living<'_> {
     /// their node.
     fn pods_at(&self, endpoint: &Endpoint) -> impl Iterator<Item = &Arc<Pod>> {
         let address = endpoint.addresses.first().and_then(|text| address::parse_sloppy(text));
-        let pods = self.objects.pods_of(&self.service.key.namespace);
-        pods.filter(move |pod| !pod.host_network && address.is_some_and(|address| pod.has_ip(address)))
+        let pods = address.into_iter().flat_map(move |address| self.across.pods_with(address));
+        pods.filter(|pod| pod.key.namespace == self.service.key.namespace)
     }
 
     fn is_near(&self, namespace: &Text) -> bool {

@@ -63,13 +63,9 @@ impl Planned {
         let selecting = service.filter(|_| selection.selects_pods() && known.pods);
         let publishing = selecting.filter(|service| service.selects_pods() && !options.retires(service, now));
         let existing = objects.endpoints_of(key);
-        let managed_by = |manager: &str| -> Vec<Arc<EndpointSlice>> {
-            let mut is_planned = slice_labels::planned_by(manager);
-            objects.slices_of(key).iter().filter(|slice| is_planned(slice)).cloned().collect()
-        };
-        let mirrored = managed_by(MIRRORING_CONTROLLER);
+        let mirrored = managed_by(objects, key, MIRRORING_CONTROLLER);
         let mut plan_options = selection.plan_options(options);
-        let existing_slices = managed_by(&plan_options.manager);
+        let existing_slices = managed_by(objects, key, &plan_options.manager);
         // The controllers that wrote them are judged by their own rules.
         let of_upstream =
             !existing_slices.is_empty() && existing_slices.iter().all(|slice| is_of_upstream(objects, slice));
@@ -86,11 +82,8 @@ impl Planned {
                     .with_topology(topology)
                     .with_ready_pods(ready_pods.as_ref()),
             );
-            for sub_plan in plan.sub_plans.iter_mut().filter(|_| of_upstream) {
-                sub_plan.writes.update.retain(|new| {
-                    let mut old = existing_slices.iter().filter(|old| old.metadata.name == new.metadata.name);
-                    old.all(|old| !lacks_only_zones(old, new))
-                });
+            if of_upstream {
+                leave_zones(&mut plan, &existing_slices);
             }
             if !(known.nodes && known.slices) {
                 plan.sub_plans.iter_mut().for_each(|sub_plan| sub_plan.writes = Writes::default());
@@ -150,6 +143,22 @@ impl Planned {
 fn is_of_upstream(objects: &Objects, slice: &EndpointSlice) -> bool {
     let by = objects.slice_writes.get(&slice.key()).map(|write| &*write.by);
     by.is_some_and(|by| CONTROLLERS.contains(&by) && by != KUBE_ENDPOINT_MANAGER)
+}
+
+/// Returns the slices of a Service that the controller of this name plans.
+fn managed_by(objects: &Objects, key: &ObjectKey, manager: &str) -> Vec<Arc<EndpointSlice>> {
+    let mut is_planned = slice_labels::planned_by(manager);
+    objects.slices_of(key).iter().filter(|slice| is_planned(slice)).cloned().collect()
+}
+
+/// Leaves out the updates that only add zones.
+fn leave_zones(plan: &mut slices::Plan, existing: &[Arc<EndpointSlice>]) {
+    for sub_plan in &mut plan.sub_plans {
+        sub_plan.writes.update.retain(|new| {
+            let mut old = existing.iter().filter(|old| old.metadata.name == new.metadata.name);
+            old.all(|old| !lacks_only_zones(old, new))
+        });
+    }
 }
 
 /// Returns true if two versions of a slice differ in the zones of endpoints, and the hints that

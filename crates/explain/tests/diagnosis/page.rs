@@ -11,6 +11,7 @@ use super::JUDGED;
 use super::judged::Judged;
 use super::shares::{Shares, percent};
 use crate::fault_manifests::{Fault, folder};
+use crate::generated;
 
 /// Returns the counted answers.
 fn summary(shares: &Shares, (described, with_words): (usize, usize)) -> String {
@@ -86,13 +87,5 @@ fn the_page_about_diagnosis_is_current() {
     let page = std::fs::read_to_string(&path).unwrap();
     let (head, _) = page.split_once("\n## Summary").unwrap();
     let expected = expected(head);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &expected).unwrap();
-        return;
-    }
-    let at = page.lines().zip(expected.lines()).find(|(found, wanted)| found != wanted);
-    assert!(
-        page == expected,
-        "docs/diagnosis.md differs: {at:?}; UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis"
-    );
+    generated::check("docs/diagnosis.md", &expected, "-p kube-endpoint-explain diagnosis");
 }

@@ -17,7 +17,8 @@ use kube_endpoint_explain::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::json_schema::{Schema, path, published};
+use crate::generated;
+use crate::json_schema::Schema;
 
 /// The kinds of documents, and the commands that print them.
 const KINDS: [(&str, &str); 8] = [
@@ -167,16 +168,8 @@ fn expected() -> Value {
 
 #[test]
 fn the_published_schema_is_current() {
-    let expected = expected();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path(), serde_json::to_string_pretty(&expected).unwrap() + "\n").unwrap();
-        return;
-    }
-    let current = published() == expected;
-    assert!(
-        current,
-        "see docs/explain.schema.json; UPDATE_DOCS=1 cargo test -p kube-endpoint-explain schema"
-    );
+    let expected = serde_json::to_string_pretty(&expected()).unwrap() + "\n";
+    generated::check("docs/explain.schema.json", &expected, "-p kube-endpoint-explain schema");
 }
 
 /// Documents have no field that the schema lacks, and each field of the schema is in a document.

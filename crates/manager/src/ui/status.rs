@@ -99,17 +99,10 @@ fn shown_problems(problems: &Problems, visible: &Visible) -> ShownProblems {
     // A problem of the cluster names no Service.
     let shows = |namespace: &Text| namespace.is_empty() || visible.shows(namespace);
     let items = problems.items.iter().filter(|problem| shows(&problem.object.namespace));
-    let items: Vec<ShownProblem> = items
-        .take(ShownProblem::MOST)
-        .map(|it| ShownProblem::new(it.kind, &it.object, it.code, it.severity, it.message.clone()))
-        .collect();
+    let items =
+        items.map(|it| ShownProblem::new(it.kind, &it.object, it.code, it.severity, it.message.clone()));
     let by_namespace = problems.by_namespace.iter().filter(|(namespace, _)| shows(namespace));
-    ShownProblems {
-        as_of: rfc3339(problems.as_of),
-        total: by_namespace.map(|(_, count)| count).sum(),
-        shown: items.len(),
-        items,
-    }
+    ShownProblems::new(problems.as_of, by_namespace.map(|(_, count)| count).sum(), items)
 }
 
 #[cfg(test)]

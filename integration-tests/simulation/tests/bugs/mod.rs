@@ -7,6 +7,8 @@ mod row;
 
 mod caches;
 mod families_and_ports;
+#[path = "../../../../crates/explain/tests/generated.rs"]
+mod generated;
 mod hints;
 mod lifecycle;
 mod limits_and_writes;

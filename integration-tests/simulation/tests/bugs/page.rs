@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::THEMES;
+use super::generated;
 use super::projects::PROJECTS;
 use super::row::{Bug, Shown};
 
@@ -59,18 +60,8 @@ fn page() -> String {
 
 #[test]
 fn the_page_about_bugs_has_the_rows() {
-    let path = root().join("docs/bugs-replayed.md");
-    let expected = page();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(&path, &expected).unwrap();
-        return;
-    }
-    let page = fs::read_to_string(&path).unwrap_or_default();
-    let at = page.lines().zip(expected.lines()).find(|(found, wanted)| found != wanted);
-    assert!(
-        page == expected,
-        "docs/bugs-replayed.md differs: {at:?}; UPDATE_DOCS=1 cargo test -p kube-endpoint-simulation --test it bugs::"
-    );
+    let tests = "-p kube-endpoint-simulation --test it bugs::";
+    generated::check("docs/bugs-replayed.md", &page(), tests);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Finds out about which clusters of `integration-tests/diagnosis` `kubectl describe` prints the
 //! words of the cause, for the comparison in `docs/diagnosis.md`.
 
-use std::path::Path;
-
 use kube_endpoint_explain::Options;
 
-use super::fault_manifests::{Fault, all_of, folder};
+use super::fault_manifests::{Fault, all_of};
+use super::generated;
 use crate::kubectl::common::*;
 
 /// The kinds that the server stores and that `kubectl describe` of a Service and of pods reads.
@@ -41,17 +40,6 @@ pub(crate) fn the_comparison_with_describe_is_current() {
         }
     }
     assert!(names.len() > 20, "only {names:?}");
-    let path = folder("diagnosis").join("described");
-    update(&path, &names.concat());
-}
-
-fn update(path: &Path, text: &str) {
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, text).unwrap();
-    }
-    let found = std::fs::read_to_string(path).unwrap();
-    assert_eq!(
-        found, text,
-        "UPDATE_DOCS=1 cargo test -p kube-endpoint-integration-tests --test programs described"
-    );
+    let tests = "-p kube-endpoint-integration-tests --test programs described";
+    generated::check("integration-tests/diagnosis/described", &names.concat(), tests);
 }

@@ -10,6 +10,8 @@ mod everyday;
 mod fault_manifests;
 mod faults;
 mod forms;
+#[path = "../../../../crates/explain/tests/generated.rs"]
+mod generated;
 mod mistakes;
 mod rendered;
 

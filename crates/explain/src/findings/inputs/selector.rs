@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{LabelSelector, ObjectKey, Pod, StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, Pod, StringMap, Text};
 
 use super::FaultInputs;
 use crate::facts::workload::Workload;
@@ -60,9 +60,9 @@ impl FaultInputs<'_> {
     /// Returns the pods of a workload with the name of the Service, if all of them differ from the
     /// selector in the same labels: they are plainly meant.
     fn pods_of_the_name(&self, selector: &StringMap) -> Option<NoPods> {
-        let ObjectKey { namespace, name } = &self.service.key;
+        let name = &self.service.key.name;
         let is_named = |pod: &&Arc<Pod>| !pod.is_terminal() && stem(&pod.key.name) == &**name;
-        let pods: Vec<&Arc<Pod>> = self.objects.pods_of(namespace).filter(is_named).collect();
+        let pods: Vec<&Arc<Pod>> = self.objects.pods_named(&self.service.key).filter(is_named).collect();
         let differ = |pod: &Arc<Pod>| -> Vec<String> {
             let wrong = selector.iter().filter(|(key, wanted)| pod.labels.get(key) != Some(wanted));
             let said = |(key, wanted): (&Text, &Text)| match pod.labels.get(key) {

@@ -7,6 +7,7 @@ use kube_endpoint_core_model::{LeftOut, Node, Pod, Service, Text, Timestamp, Ver
 
 use super::Publication;
 use crate::facts::details::{PodCondition, PodDetails, RecentEvent};
+use crate::facts::raw::{NodeDetails, PodOwner};
 use crate::findings::pod_reason::{Disruption, NamedPort, PodFinding};
 use crate::findings::*;
 use crate::models::leader::Leads;
@@ -27,6 +28,9 @@ pub(crate) struct Judged<'a> {
     pub(crate) ports_of_pods: &'a PortNames<'a>,
     /// The pods that an EndpointSelector chooses.
     pub(crate) leads: Option<&'a Leads>,
+    pub(crate) owner: PodOwner,
+    /// The fields of the node that no controller reads.
+    pub(crate) node_details: Option<&'a NodeDetails>,
     /// True if it is known that no slice that the Service uses holds the pod as ready.
     pub(crate) is_due: bool,
     /// True if another pod of the same template has failed.
@@ -73,6 +77,11 @@ fn held<F: PodFinding + Into<PodReason>>(pod: &Judged<'_>) -> Option<PodReason> 
 }
 
 impl Judged<'_> {
+    /// Returns the message of the Ready condition of the node, if that is not true.
+    pub(in crate::findings) fn node_message(&self) -> Text {
+        self.node_details.map(|node| node.not_ready_message.clone()).unwrap_or_default()
+    }
+
     /// Returns the first reason against the pod.
     pub(crate) fn reason(&self) -> Option<PodReason> {
         ORDER.iter().find_map(|reason| reason(self))
