@@ -90,8 +90,8 @@ fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &
     };
     let Some(kind) = Kind::of(kind) else {
         bail!(
-            "{kind:?} is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or \
-             validatingwebhookconfiguration/NAME, or KIND NAME"
+            "{kind:?} is no kind that is explained; write NAME, service/NAME, pod/NAME, deployment/NAME, ingress/NAME, gateway/NAME, \
+             httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME"
         )
     };
     Ok((kind, name))

@@ -72,7 +72,7 @@ impl Reader {
         notes: &mut Vec<String>,
         gone: Option<BTreeSet<Text>>,
     ) -> Result<Explained, ReadError> {
-        let Reading { mut objects, metadata, notes: new, known } = self.service(key).await?;
+        let Reading { mut objects, metadata, notes: new, known, .. } = self.service(key).await?;
         notes.extend(new);
         gone.into_iter().for_each(|gone| objects.note_gone_before(gone));
         let options = options.clone().with_known(known);

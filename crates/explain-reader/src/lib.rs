@@ -38,6 +38,7 @@
 //!
 //! No request changes the cluster, except [`Reader::delete`].
 
+mod around;
 mod attached;
 mod elsewhere;
 mod error;

@@ -31,6 +31,8 @@ pub struct Reading {
     pub objects: Objects,
     /// Names and labels of pods that may nearly match, or `None` if the command does not need them.
     pub metadata: Option<Vec<(Text, StringMap)>>,
+    /// A workload, the Services of its namespace, and metadata of its pods.
+    pub(crate) of_namespace: Option<Objects>,
     /// Sentences about the kinds that could not be read.
     pub notes: Vec<String>,
     pub known: Known,
@@ -116,6 +118,10 @@ impl Reader {
     pub fn with_progress(mut self, progress: impl Progress + 'static) -> Self {
         self.progress = Box::new(progress);
         self
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(crate) fn api(&self, kind: Resource, namespace: Option<&str>) -> Api<DynamicObject> {

@@ -6,10 +6,11 @@ use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use kube_endpoint_explain::references::{REFERRERS, Reference, Referrer, is_namespaced};
-use kube_endpoint_explain::{BackendsExplanation, Code, Options, explain_backends};
+use kube_endpoint_explain::references::{GATEWAY, INGRESS, REFERRERS, Reference, Referrer, is_namespaced};
+use kube_endpoint_explain::{BackendsExplanation, Code, Options, explain_backends, services_of};
 use serde_json::{Value, json};
 
+use crate::around::AROUND;
 use crate::explained::BETWEEN_READINGS;
 use crate::{PAGE, ReadError, Reader, Reading, Resource, may_tell_more};
 
@@ -22,7 +23,7 @@ const GRANTS: [Resource; 2] = [
 ];
 
 /// The resources of the kinds that send clients to Services, the newest version first.
-const RESOURCES: [Resource; 12] = [
+pub(crate) const RESOURCES: [Resource; 12] = [
     Resource::of("networking.k8s.io", "v1", "Ingress", "ingresses"),
     Resource::of("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"),
     Resource::of("gateway.networking.k8s.io", "v1beta1", "HTTPRoute", "httproutes"),
@@ -47,30 +48,35 @@ const RESOURCES: [Resource; 12] = [
     ),
 ];
 
-/// Returns the kind of objects that send clients to Services by a name that kubectl takes, such as
-/// `ingress`, `ing` or `httproutes`.
+/// Returns the kind of objects that send clients to Services, or make their pods, by a name that
+/// kubectl takes, such as `ingress`, `ing` or `deployments`.
 pub fn referrer_kind(word: &str) -> Option<&'static str> {
-    let short = match word {
+    let name = match word {
+        "deploy" => "deployments",
+        "ds" => "daemonsets",
+        "gtw" => "gateways",
         "ing" => "ingresses",
+        "rs" => "replicasets",
+        "sts" => "statefulsets",
         word => word,
     };
-    let by_name = |it: &&Resource| it.plural == short || it.kind.to_lowercase() == short;
-    RESOURCES.iter().find(by_name).map(|it| it.kind)
+    let by_name = |it: &Resource| it.plural == name || it.kind.to_lowercase() == name;
+    RESOURCES.into_iter().chain(AROUND).find(by_name).map(|it| it.kind)
 }
 
-/// Returns the newest resource of a kind that sends clients to Services.
+/// Returns the newest resource of such a kind.
 pub fn newest_resource(kind: &str) -> Option<Resource> {
-    RESOURCES.into_iter().find(|it| it.kind == kind)
+    RESOURCES.into_iter().chain(AROUND).find(|it| it.kind == kind)
 }
 
 impl Reader {
-    /// Reads the object in the newest version that the server has. Returns `None` if there is no
-    /// such object, and an error if the server has no such kind.
-    async fn newest(&self, of: &Referrer) -> Result<Option<Value>, ReadError> {
+    /// Reads the object in the newest version that the server has.
+    async fn newest(&self, of: &Referrer) -> Result<Value, ReadError> {
         let mut last = None;
-        for resource in RESOURCES.into_iter().filter(|it| it.kind == of.kind) {
+        for resource in RESOURCES.into_iter().chain(AROUND).filter(|it| it.kind == of.kind) {
             match self.get(resource, &of.object.namespace, &of.object.name).await {
-                Ok(found) => return Ok(found),
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => return Err(ReadError::NotFound(format!("there is no {of}"))),
                 Err(error) if says_not_there(&error) => last = Some(error),
                 Err(error) => return Err(unread(of, &error)),
             }
@@ -79,41 +85,59 @@ impl Reader {
         Err(ReadError::NotFound(format!("the server has no {}: {why}", of.kind)))
     }
 
-    /// Reads an object that sends clients to Services, and what explains each Service.
+    /// Reads an object that sends clients to Services, a Gateway or a workload, and what explains each
+    /// Service.
     ///
     /// # Errors
     ///
     /// [`ReadError::NotFound`] if there is no such object or no such kind, and others if reading
     /// fails.
     pub async fn referrer(&self, of: &Referrer) -> Result<Reading, ReadError> {
-        let Some(object) = self.newest(of).await? else {
-            return Err(ReadError::NotFound(format!("there is no {of}")));
-        };
-        let mut reading = Reading::default();
-        reading.objects.add(object)?;
-        let mut services: Vec<ObjectKey> =
-            reading.objects.references().map(|it| it.service.clone()).collect();
-        services.dedup();
-        if services.len() > SERVICES {
-            let more = services.len() - SERVICES;
-            reading.notes.push(format!("{more} more Services are not read."));
-            services.truncate(SERVICES);
+        let object = self.newest(of).await?;
+        if of.is_workload() {
+            return self.workload(of, object).await;
         }
+        if of.kind == GATEWAY {
+            return self.gateway(of, object).await;
+        }
+        let mut reading = Reading::default();
+        let class = object["spec"]["ingressClassName"].as_str().unwrap_or_default().to_owned();
+        reading.objects.add(object)?;
+        if of.kind == INGRESS {
+            self.ingress_class(&mut reading, of, &class).await;
+        }
+        let services = reading.objects.references().map(|it| it.service.clone()).collect();
+        self.behind(&mut reading, services).await?;
+        Ok(reading)
+    }
+
+    /// Reads what explains some Services, at most ten.
+    pub(crate) async fn behind(
+        &self,
+        reading: &mut Reading,
+        mut services: Vec<ObjectKey>,
+    ) -> Result<(), ReadError> {
+        services.dedup();
+        let left_out = services.split_off(services.len().min(SERVICES));
+        if !left_out.is_empty() {
+            reading.notes.push(format!("{} more Services are not read.", left_out.len()));
+        }
+        left_out.into_iter().for_each(|service| reading.objects.note_unread_service(service));
         for service in &services {
-            match self.add_service(&mut reading, service).await {
-                Err(ReadError::NotFound(_)) => self.names_near(&mut reading, service).await?,
+            match self.add_service(reading, service).await {
+                Err(ReadError::NotFound(_)) => self.names_near(reading, service).await?,
                 read => read?,
             }
         }
         let namespaces: BTreeSet<Text> = services.into_iter().map(|service| service.namespace).collect();
         for namespace in namespaces {
-            self.policies(&mut reading, Some(&namespace)).await?;
+            self.policies(reading, Some(&namespace)).await?;
             let needs_grant = |it: &Reference| it.needs_grant() && it.service.namespace == namespace;
             if reading.objects.references().any(needs_grant) {
-                self.grants(&mut reading, Some(&namespace)).await?;
+                self.grants(reading, Some(&namespace)).await?;
             }
         }
-        Ok(reading)
+        Ok(())
     }
 
     /// Reads the names of the Services of a namespace: one of them may be meant.
@@ -142,8 +166,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads and explains an object that sends clients to Services, and reads once more if a write
-    /// may be under way. `now` reads the current time.
+    /// Reads and explains an object that sends clients to Services, a Gateway or a workload, and reads
+    /// once more if a write may be under way. A ReplicaSet of a Deployment stands for that one. `now`
+    /// reads the current time.
     ///
     /// # Errors
     ///
@@ -154,20 +179,28 @@ impl Reader {
         options: &Options,
         now: &(dyn Fn() -> Timestamp + Sync),
     ) -> Result<BackendsExplanation, ReadError> {
+        let maker = self.maker_of(of).await?;
+        let of = maker.as_ref().unwrap_or(of);
         let has = |explained: &BackendsExplanation, is_such: fn(Code) -> bool| {
             explained.to_do.iter().find(|it| is_such(it.advice.code)).map(|it| it.service.clone())
         };
         let explain = |reading: &Reading| {
             let options = options.clone().with_known(reading.known);
-            explain_backends(&reading.objects, of, now(), &options)
-                .ok_or_else(|| ReadError::Request(format!("the answer for {of} is another object")))
+            let explained = explain_backends(&reading.objects, of, now(), &options)
+                .ok_or_else(|| ReadError::Request(format!("the answer for {of} is another object")))?;
+            let of_namespace = reading.of_namespace.as_ref();
+            let services = of_namespace.and_then(|objects| services_of(objects, of, options.known));
+            Ok::<_, ReadError>(match services {
+                Some(services) => explained.with_near(services),
+                None => explained,
+            })
         };
-        let mut reading = self.referrer(of).await?;
+        let mut reading = Box::pin(self.referrer(of)).await?;
         let mut explained = explain(&reading)?;
         if self.reads_again && has(&explained, Code::may_be_under_way).is_some() {
             tokio::time::sleep(BETWEEN_READINGS).await;
             let gone = reading.objects.gone_pods();
-            reading = self.referrer(of).await?;
+            reading = Box::pin(self.referrer(of)).await?;
             reading.objects.note_gone_before(gone);
             explained = explain(&reading)?;
         }
@@ -221,7 +254,14 @@ mod tests {
             ("ingresses", Some("Ingress")),
             ("httproute", Some("HTTPRoute")),
             ("apiservices", Some("APIService")),
-            ("deployment", None),
+            ("deployment", Some("Deployment")),
+            ("deploy", Some("Deployment")),
+            ("sts", Some("StatefulSet")),
+            ("ds", Some("DaemonSet")),
+            ("rs", Some("ReplicaSet")),
+            ("jobs", Some("Job")),
+            ("gateway", Some("Gateway")),
+            ("configmap", None),
             ("", None),
         ] {
             assert_eq!(referrer_kind(word), want, "{word}");

@@ -74,7 +74,8 @@ impl Resource {
         }
     }
 
-    /// Returns the API of the objects of a namespace, or of all. Nodes and namespaces are in none.
+    /// Returns the API of the objects of a namespace, or of all. Nodes and namespaces are in none, and
+    /// so are objects of the namespace "".
     pub fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource {
             group: self.group.to_owned(),
@@ -83,7 +84,8 @@ impl Resource {
             kind: self.kind.to_owned(),
             plural: self.plural.to_owned(),
         };
-        match namespace.filter(|_| !matches!(self, Self::NODES | Self::NAMESPACES)) {
+        let is_in_none = matches!(self, Self::NODES | Self::NAMESPACES);
+        match namespace.filter(|namespace| !is_in_none && !namespace.is_empty()) {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
         }

@@ -2,6 +2,9 @@
 //! table. The embedded server has none of these kinds.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
+#[path = "around/mod.rs"]
+mod around;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,18 +21,21 @@ use serde_json::{Value, json};
 const GATEWAY: &str = "/apis/gateway.networking.k8s.io/v1";
 
 /// The kinds of the lists that the server answers.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 10] = [
     ("endpoints", "Endpoints"),
     ("endpointslices", "EndpointSlice"),
     ("events", "Event"),
+    ("grpcroutes", "GRPCRoute"),
     ("httproutes", "HTTPRoute"),
+    ("ingresses", "Ingress"),
     ("networkpolicies", "NetworkPolicy"),
     ("nodes", "Node"),
     ("pods", "Pod"),
     ("services", "Service"),
 ];
 
-/// The answers by path: an object, a list of items, or the status 403. All other paths are 404.
+/// The answers by path: an object, a list of items, the status 403, or a text with the status 404.
+/// All other paths are of objects that do not exist.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<BTreeMap<String, Value>>,
@@ -44,11 +50,17 @@ impl Server {
             let (status, body) = match server.answers.get(&path) {
                 Some(Value::Array(items)) => (200, list(&path, items)),
                 Some(Value::Number(_)) => (403, failure(403, "Forbidden")),
+                Some(Value::String(text)) => (404, json!(text)),
                 Some(object) => (200, object.clone()),
                 None => (404, failure(404, "NotFound")),
             };
             server.asked.lock().unwrap().push(path);
-            let body = Body::from(serde_json::to_vec(&body).unwrap());
+            // As a server answers about a kind that it does not have.
+            let body = match body.as_str() {
+                Some(text) => text.as_bytes().to_vec(),
+                None => serde_json::to_vec(&body).unwrap(),
+            };
+            let body = Body::from(body);
             std::future::ready(Ok::<_, Infallible>(
                 http::Response::builder().status(status).body(body).unwrap(),
             ))
@@ -113,10 +125,15 @@ fn grant(service: &str) -> Value {
         "from": [{"kind": "HTTPRoute", "namespace": "edge"}], "to": [{"kind": "Service", "name": service}]}})
 }
 
+/// The time of all explanations.
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
 /// Returns the findings of `lint` about references, as `code object`.
 async fn linted(server: &Server, namespace: Option<&str>) -> Vec<String> {
     let (reader, options) = (server.reader(), Options::default());
-    let linted = reader.lint(namespace, &options, &LintOptions::default(), None, Timestamp::now).await;
+    let linted = reader.lint(namespace, &options, &LintOptions::default(), None, now).await;
     let report = linted.unwrap().report;
     let of = report.problems.iter().filter(|it| it.code.to_string().starts_with("EP12"));
     of.map(|it| format!("{} {}", it.code, it.object)).collect()
@@ -140,8 +157,7 @@ async fn grants_that_cannot_be_read_are_no_fault() {
     assert_eq!(linted(&forbidden, None).await, Vec::<String>::new());
     assert_eq!(forbidden.asked("/referencegrants"), 2, "both versions");
     let of = Referrer { kind: "HTTPRoute", object: ObjectKey::new("edge", "front") };
-    let explained =
-        forbidden.reader().explain_referrer(&of, &Options::default(), &Timestamp::now).await.unwrap();
+    let explained = forbidden.reader().explain_referrer(&of, &Options::default(), &now).await.unwrap();
     let notes = explained.not_read.iter().filter(|note| note.starts_with("ReferenceGrants cannot be read."));
     assert_eq!(notes.count(), 1, "{:?}", explained.not_read);
     assert!(explained.to_do.iter().all(|it| !it.advice.code.to_string().starts_with("EP12")));
@@ -159,8 +175,7 @@ async fn what_services_of_one_namespace_share_is_read_once() {
     let grants = format!("{GATEWAY}/namespaces/bank/referencegrants");
     let server = server([(grants, json!([grant("a")]))]);
     let of = Referrer { kind: "HTTPRoute", object: ObjectKey::new("edge", "front") };
-    let explained =
-        server.reader().explain_referrer(&of, &Options::default(), &Timestamp::now).await.unwrap();
+    let explained = server.reader().explain_referrer(&of, &Options::default(), &now).await.unwrap();
     let codes: Vec<String> = explained.backends.iter().map(|it| it.verdict.code.to_string()).collect();
     assert_eq!(codes[1], "EP122", "{codes:?}");
     assert_ne!(codes[0], "EP122");

@@ -56,11 +56,10 @@ pub mod text;
 
 pub use answers::backends::{Advised, Backend, BackendsExplanation, explain_backends};
 pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
-pub use answers::explain::{
-    NamedBy, NearService, NotSelecting, PodServices, ServiceSays, explain, explain_pod,
-};
+pub use answers::explain::{NamedBy, PodServices, ServiceSays, explain, explain_pod};
 pub use answers::explanation::{Explanation, ServiceVerdict, Status};
 pub use answers::lint::{FailOn, Lint, LintOptions, LintReport, lint};
+pub use answers::near_services::{NearService, NotSelecting, ServicesOf, services_of};
 pub use answers::render::{Rendered, render};
 pub use answers::{diff, doctor, explanation, figures, lint, render, retire};
 pub use facts::across::Elsewhere;
@@ -68,7 +67,7 @@ pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
 pub use facts::raw::{MistypedKey, PodOwner};
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
-pub use facts::workload::{Idle, IdleWorkload};
+pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, deployment_of};
 pub use facts::{age, details, references};
 pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alarms;
+mod around;
 mod causes;
 mod consumers;
 mod converted;

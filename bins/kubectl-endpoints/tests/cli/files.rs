@@ -27,7 +27,7 @@ fn run_in(folder: &Path, words: &str, input: &str) -> Output {
 }
 
 /// Returns what a command prints, with its exit code.
-fn told_of(folder: &Path, words: &str, input: &str) -> String {
+pub(crate) fn told_of(folder: &Path, words: &str, input: &str) -> String {
     let output = run_in(folder, words, input);
     let code = output.status.code().unwrap();
     format!("$ {words}\n{}{}exit code {code}\n", stderr(&output), stdout(&output))

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
 
+mod around;
 mod cleanup;
 mod completion;
 mod docs;
@@ -298,12 +299,12 @@ async fn errors_say_what_is_wrong() {
         (&["explain", "none"][..], "error: there is no Service shop/none\n"),
         (&["explain", "pod/none"], "error: there is no pod shop/none\n"),
         (
-            &["explain", "deployment/web"],
-            "error: \"deployment\" is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
+            &["explain", "configmap/web"],
+            "error: \"configmap\" is no kind that is explained; write NAME, service/NAME, pod/NAME, deployment/NAME, ingress/NAME, gateway/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
         ),
         (
             &["explain", "web", "api"],
-            "error: \"web\" is no kind that is explained; write NAME, service/NAME, pod/NAME, ingress/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
+            "error: \"web\" is no kind that is explained; write NAME, service/NAME, pod/NAME, deployment/NAME, ingress/NAME, gateway/NAME, httproute/NAME, apiservice/NAME or validatingwebhookconfiguration/NAME, or KIND NAME\n",
         ),
         (
             &["diff", "-o", "sarif"],

@@ -1,20 +1,24 @@
 //! Explains objects that send clients to Services: each backend, with the verdict on its Service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::answers::explain::explain;
 use crate::answers::explanation::{Advice, Explanation, ServiceVerdict, Status};
+use crate::answers::links::{self, Link};
+use crate::answers::near_services::{NearService, NotSelecting, ServicesOf, services_of};
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
-use crate::facts::references::{AskedPort, Reference, Referrer};
+use crate::facts::references::{AskedPort, GATEWAY, INGRESS, Reference, Referrer};
+use crate::facts::workload::{IdleWorkload, Workload};
 use crate::findings::finding::Problem;
-use crate::findings::{BackendNotFound, Fault};
+use crate::findings::{BackendNotFound, Code, Fault};
 use crate::models::near::nearest_names;
 
-/// The explanation of an object that sends clients to Services.
+/// The explanation of an object that sends clients to Services, of a Gateway, or of a workload whose
+/// pods are behind Services.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -25,6 +29,16 @@ pub struct BackendsExplanation {
     /// One sentence, without a full stop.
     pub message: String,
     pub backends: Vec<Backend>,
+    /// The reason why a workload makes no pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleWorkload>,
+    /// Services that do not select the pods of a workload because of one label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nearly: Vec<NearService>,
+    /// Services whose EndpointSelector does not select the pods of a workload because of one
+    /// requirement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_selecting: Vec<NotSelecting>,
     /// The words of its controllers: conditions that are not met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reported: Vec<String>,
@@ -35,11 +49,12 @@ pub struct BackendsExplanation {
     pub not_read: Vec<String>,
 }
 
-/// A Service to which the object sends clients.
+/// A Service to which the object sends clients, or that selects its pods.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
-    /// The clients: hosts and paths, rules or webhooks.
+    /// The clients: hosts and paths, rules or webhooks, and the objects that send them if these are
+    /// others.
     pub routes: Vec<String>,
     pub service: ObjectKey,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,51 +89,119 @@ fn not_found(objects: &Objects, reference: &Reference) -> BackendNotFound {
     }
 }
 
-/// Explains an object that sends clients to Services. Returns `None` if it was not read.
+/// Explains an object that sends clients to Services, a Gateway by the routes that name it, or a
+/// workload by the Services that select its pods. Returns `None` if it was not read.
 pub fn explain_backends(
     objects: &Objects,
     of: &Referrer,
     now: Timestamp,
     options: &Options,
 ) -> Option<BackendsExplanation> {
-    let (of, reported) = objects.referrers.get_key_value(of)?;
-    let topology = objects.topology(options.slices.topology_node_tolerance);
-    let mut backends: BTreeMap<(ObjectKey, Option<AskedPort>), Backend> = BTreeMap::new();
-    let mut to_do: Vec<Advised> = Vec::new();
-    for reference in objects.references().filter(|it| it.from == *of) {
-        let key = (reference.service.clone(), reference.port.clone());
-        if let Some(backend) = backends.get_mut(&key) {
-            backend.routes.push(reference.route.clone());
-            continue;
+    let services = services_of(objects, of, options.known);
+    let mut links = match &services {
+        Some(services) => links::to(objects, &services.selecting),
+        None => links::from(objects, of),
+    };
+    links.retain(|link| !objects.raw.unread_services.contains(link.service));
+    let reported = match &services {
+        Some(_) => Vec::new(),
+        None => reported(objects, of)?,
+    };
+    let Behind { backends, own, to_do } = Behind::of(objects, links, now, options);
+    let worst = backends.iter().map(|it| it.verdict.status).max().unwrap_or(Status::NoEndpoints);
+    let (status, summary) = match of.is_workload() {
+        true => of_workload(&backends, &own),
+        false => (worst, summary(objects, of, &backends)),
+    };
+    let idle = objects.workload(of.kind, &of.object).and_then(Workload::why_idle);
+    let absent_class = objects.raw.absent_classes.get(&of.object).filter(|_| of.kind == INGRESS);
+    let (status, message) = match (&idle, absent_class) {
+        (Some(idle), _) => (status, format!("{idle}; {summary}")),
+        (None, Some(class)) => {
+            (status.max(Status::Degraded), format!("its IngressClass {class} does not exist; {summary}"))
         }
-        let explained = explain(objects, &reference.service, &topology, now, None, options);
-        let (verdict, advice) = match explained {
-            Some(explanation) => (of_reference(&explanation, reference), explanation.to_do),
-            None => {
-                let fault = not_found(objects, reference).into();
-                (of_fault(&fault), vec![Advice::of_fault(&fault, &reference.service, true, 0)])
-            }
-        };
-        if !backends.keys().any(|(service, _)| *service == reference.service) {
-            let of_service = |advice| Advised { service: reference.service.clone(), advice };
-            to_do.extend(advice.into_iter().map(of_service));
-        }
-        let Reference { route, service, port, .. } = reference.clone();
-        backends.insert(key, Backend { routes: vec![route], service, port, verdict });
-    }
-    to_do.sort_by_key(|it| it.advice.rank());
-    let backends: Vec<Backend> = backends.into_values().collect();
-    let status = backends.iter().map(|it| it.verdict.status).max().unwrap_or(Status::NoEndpoints);
-    let message = summary(&backends);
-    let (of, reported, not_read) = (of.clone(), reported.clone(), Vec::new());
-    Some(BackendsExplanation { of, status, message, backends, reported, to_do, not_read })
+        (None, None) => (status, summary),
+    };
+    let (nearly, not_selecting) =
+        services.map_or_else(Default::default, |services| (services.nearly, services.not_selecting));
+    let (of, not_read) = (of.clone(), Vec::new());
+    Some(BackendsExplanation {
+        of,
+        status,
+        message,
+        backends,
+        idle,
+        nearly,
+        not_selecting,
+        reported,
+        to_do,
+        not_read,
+    })
 }
 
-/// Returns the verdict on a Service for the clients of one reference.
-fn of_reference(explanation: &Explanation, reference: &Reference) -> ServiceVerdict {
+/// Returns what controllers report about an object, and about the routes that name a Gateway.
+/// Returns `None` if the object was not read.
+fn reported(objects: &Objects, of: &Referrer) -> Option<Vec<String>> {
+    let own = objects.referrers.get(of)?;
+    if of.kind != GATEWAY {
+        return Some(own.clone());
+    }
+    let routes = objects.raw.routes.get(&of.object).into_iter().flatten();
+    let all = std::iter::once(of).chain(routes).filter_map(|it| Some((it, objects.referrers.get(it)?)));
+    let said = all.flat_map(|(it, said)| said.iter().map(move |said| format!("{it}: {said}")));
+    Some(said.collect())
+}
+
+/// The Services at the end of ways.
+struct Behind {
+    /// One for all references to a port of a Service with one verdict.
+    backends: Vec<Backend>,
+    /// The states of the Services, whoever asks.
+    own: BTreeMap<ObjectKey, Status>,
+    to_do: Vec<Advised>,
+}
+
+impl Behind {
+    fn of(objects: &Objects, links: Vec<Link<'_>>, now: Timestamp, options: &Options) -> Self {
+        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let mut explained: BTreeMap<&ObjectKey, Option<Explanation>> = BTreeMap::new();
+        let mut backends: BTreeMap<(&ObjectKey, Option<AskedPort>, Code), Backend> = BTreeMap::new();
+        let (mut own, mut to_do) = (BTreeMap::new(), Vec::new());
+        for Link { service, reference, route } in links {
+            let explanation = explained
+                .entry(service)
+                .or_insert_with(|| explain(objects, service, &topology, now, None, options));
+            let (status, verdict, advice) = match (explanation, reference) {
+                (Some(explanation), reference) => {
+                    let verdict = of_reference(explanation, reference);
+                    (explanation.verdict.status, verdict, std::mem::take(&mut explanation.to_do))
+                }
+                (None, Some(reference)) => {
+                    let fault = not_found(objects, reference).into();
+                    let advice = Advice::of_fault(&fault, service, true, 0);
+                    (Status::Down, of_fault(&fault), vec![advice])
+                }
+                (None, None) => continue,
+            };
+            if own.insert(service.clone(), status).is_none() {
+                to_do.extend(advice.into_iter().map(|advice| Advised { service: service.clone(), advice }));
+            }
+            let port = reference.and_then(|reference| reference.port.clone());
+            let key = (service, port.clone(), verdict.code);
+            let new = || Backend { routes: Vec::new(), service: service.clone(), port, verdict };
+            backends.entry(key).or_insert_with(new).routes.extend(route);
+        }
+        to_do.sort_by_key(|it| it.advice.rank());
+        Self { backends: backends.into_values().collect(), own, to_do }
+    }
+}
+
+/// Returns the verdict on a Service for the clients of one reference, or for those that are not
+/// known.
+fn of_reference(explanation: &Explanation, reference: Option<&Reference>) -> ServiceVerdict {
     let is_own = |fault: &&Fault| match fault {
-        Fault::BackendPortNotFound(it) => it.reference == *reference,
-        Fault::BackendNotPermitted(it) => it.reference == *reference,
+        Fault::BackendPortNotFound(it) => Some(&it.reference) == reference,
+        Fault::BackendNotPermitted(it) => Some(&it.reference) == reference,
         _ => false,
     };
     match explanation.faults.iter().find(is_own) {
@@ -137,16 +220,61 @@ fn of_fault(fault: &Fault) -> ServiceVerdict {
     }
 }
 
-fn summary(backends: &[Backend]) -> String {
-    let is_served = |backend: &&Backend| matches!(backend.verdict.status, Status::Ok | Status::Degraded);
-    match (backends.len(), backends.iter().filter(is_served).count()) {
-        (0, _) => "it sends clients to no Service".to_owned(),
-        (all, served) if served == all => match all {
-            1 => "its Service receives traffic".to_owned(),
-            all => format!("its {all} Services receive traffic"),
-        },
-        (1, _) => "its Service receives no traffic".to_owned(),
-        (all, served) => format!("{} of its {all} Services receive no traffic", all - served),
+fn is_served(status: Status) -> bool {
+    matches!(status, Status::Ok | Status::Degraded)
+}
+
+/// Summarises the Services of a workload, and the ways to them.
+fn of_workload(backends: &[Backend], own: &BTreeMap<ObjectKey, Status>) -> (Status, String) {
+    let Some(worst) = own.values().max() else {
+        return (Status::NoEndpoints, "no Service selects its pods".to_owned());
+    };
+    let summary = counted(own.values().copied(), "Services");
+    let is_cut_off =
+        |it: &&Backend| !is_served(it.verdict.status) && own.get(&it.service).copied().is_some_and(is_served);
+    let cut_off: Vec<&String> = backends.iter().filter(is_cut_off).flat_map(|it| &it.routes).collect();
+    match &*cut_off {
+        [] => (*worst, summary),
+        [one] => ((*worst).max(Status::Degraded), format!("{summary}, but not from {one}")),
+        [first, rest @ ..] => {
+            let more = format!("{summary}, but not from {first} and {} more", rest.len());
+            ((*worst).max(Status::Degraded), more)
+        }
+    }
+}
+
+fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
+    if backends.is_empty() {
+        return match of.kind {
+            GATEWAY if !objects.raw.routes.contains_key(&of.object) => "no route names it",
+            GATEWAY => "its routes send clients to no Service",
+            _ => "it sends clients to no Service",
+        }
+        .to_owned();
+    }
+    let services: BTreeSet<_> = backends.iter().map(|it| &it.service).collect();
+    let what = if services.len() == backends.len() { "Services" } else { "backends" };
+    counted(backends.iter().map(|it| it.verdict.status), what)
+}
+
+/// Says how many of some Services, or of the backends that are ports of them, receive traffic.
+fn counted(statuses: impl Iterator<Item = Status>, what: &str) -> String {
+    let statuses: Vec<Status> = statuses.collect();
+    let all = statuses.len();
+    let served = statuses.iter().filter(|status| is_served(**status)).count();
+    let unknown = statuses.iter().filter(|status| **status == Status::Unknown).count();
+    let (own, receive) = match all {
+        1 => ("its Service".to_owned(), "receives"),
+        _ => (format!("its {all} {what}"), "receive"),
+    };
+    let of = |some: usize| if some == all { own.clone() } else { format!("{some} of {own}") };
+    match (unknown, all - served - unknown) {
+        (0, 0) => format!("{own} {receive} traffic"),
+        (0, lost) => format!("{} {receive} no traffic", of(lost)),
+        (unknown, 0) => format!("it is not known if {} {receive} traffic", of(unknown)),
+        (unknown, lost) => {
+            format!("{} {receive} no traffic, and of {unknown} more it is not known", of(lost))
+        }
     }
 }
 
@@ -154,6 +282,12 @@ impl BackendsExplanation {
     /// Sets [`not_read`](Self::not_read).
     pub fn with_not_read(self, not_read: Vec<String>) -> Self {
         Self { not_read, ..self }
+    }
+
+    /// Sets the Services that nearly select the pods of a workload, from all those of its namespace.
+    pub fn with_near(self, services: ServicesOf) -> Self {
+        let ServicesOf { nearly, not_selecting, .. } = services;
+        Self { nearly, not_selecting, ..self }
     }
 
     /// Returns the exit code of a program that explains the object: 2 if the answer is not known,

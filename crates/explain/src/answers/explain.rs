@@ -1,6 +1,7 @@
 //! Explains one Service, or one pod.
 
 use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::answers::near_services::{NearService, NearServices, NotSelecting};
 use crate::facts::across::Across;
 use crate::facts::age;
 use crate::facts::details::{LastWrite, RecentEvent};
@@ -17,11 +18,9 @@ use crate::findings::{self, Code, Fault};
 use crate::models::cluster::ClusterFacts;
 use crate::models::dead::{DeadEndpoint, Living};
 use crate::models::leader::Leads;
-use crate::models::near::{NearIndex, NearMatch, NearMatches, near_matches};
+use crate::models::near::{NearMatches, near_matches};
 use crate::models::planned::Planned;
-use crate::models::selection::{
-    Attachment, NotSelected, SelectedBy, Selection, not_selected, required_labels,
-};
+use crate::models::selection::{Attachment, SelectedBy, Selection, not_selected, required_labels};
 use crate::models::traffic::{Served, UnansweredQuestion};
 use crate::models::unwritten::Changes;
 use crate::models::{hint, traffic};
@@ -32,8 +31,8 @@ use std::sync::Arc;
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    Endpoint, EndpointSlice, LabelSelector, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text,
-    Timestamp, Verdict, address,
+    Endpoint, EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp,
+    Verdict, address,
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
@@ -527,25 +526,6 @@ pub struct ServiceSays {
     pub pod: PodExplanation,
 }
 
-/// A Service that does not select a pod because of one label.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct NearService {
-    pub service: Text,
-    pub near: NearMatch,
-}
-
-/// A Service whose EndpointSelector does not select a pod because of one requirement.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct NotSelecting {
-    pub service: Text,
-    #[serde(flatten)]
-    pub not_selected: NotSelected,
-}
-
 /// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
 /// not contain the pod.
 ///
@@ -562,40 +542,25 @@ pub fn explain_pod(
     let pod = objects.pod(key)?;
     let alone = options.clone().with_known(Known { pods: true, ..options.known });
     let mut services = Vec::new();
-    let (mut nearly, mut not_selecting, mut named_by) = (Vec::new(), Vec::new(), Vec::new());
-    let mut index = NearIndex::new([(&pod.key.name, &pod.labels)]);
+    let mut named_by = Vec::new();
+    let mut near = NearServices::of(&pod.key.name, &pod.labels);
     let across = Across::new(objects, &alone);
     let cluster = ClusterFacts::of(objects, options, now);
     let in_namespace = objects.services().filter(|service| service.namespace == key.namespace);
     for service in in_namespace.filter_map(|service| objects.service(service)) {
         let selection = Selection::of(objects, service, alone.known);
         if selection.matches(&pod.labels) {
-            let near = Near { near: |_: &StringMap| NearMatches::default(), metadata: Some(&[]) };
+            let none = Near { near: |_: &StringMap| NearMatches::default(), metadata: Some(&[]) };
             let explanation =
-                explain_with(objects, &service.key, (topology, &cluster), now, near, &across, &alone)?;
+                explain_with(objects, &service.key, (topology, &cluster), now, none, &across, &alone)?;
             let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
             services.extend(of_pod.map(|pod| says(service, pod, options)));
             continue;
         }
         named_by.extend(NamedBy::all_of(objects, service, pod));
-        let of = service.key.name.clone();
-        match selection {
-            Selection::Own(selector) => nearly.extend(
-                index.near(selector).groups.into_iter().map(|near| NearService { service: of.clone(), near }),
-            ),
-            Selection::Attached { selector, .. } => {
-                let pod = |miss: &LabelSelector| {
-                    miss.matches(&pod.labels).then_some((&pod.key.name, &pod.labels)).into_iter()
-                };
-                not_selecting.extend(
-                    not_selected(selector, pod)
-                        .into_iter()
-                        .map(|not_selected| NotSelecting { service: of.clone(), not_selected }),
-                );
-            }
-            _ => {}
-        }
+        near.look_at(&service.key.name, selection);
     }
+    let NearServices { nearly, not_selecting, .. } = near;
     Some(PodServices { pod: key.clone(), services, nearly, not_selecting, named_by, not_read: Vec::new() })
 }
 

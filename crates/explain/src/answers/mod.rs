@@ -6,6 +6,8 @@ pub mod doctor;
 pub(crate) mod explain;
 pub mod explanation;
 pub mod figures;
+pub(crate) mod links;
 pub mod lint;
+pub(crate) mod near_services;
 pub mod render;
 pub mod retire;

@@ -97,7 +97,7 @@ pub struct Objects {
     pub(crate) grants_unread: bool,
     /// The NetworkPolicies that limit who reaches pods.
     policies: BTreeMap<ObjectKey, Policy>,
-    /// Workloads that no other workload owns, by key and kind.
+    /// Workloads, by key and kind.
     workloads: BTreeMap<(ObjectKey, Text), Arc<Workload>>,
     /// The fields that views lack.
     pub(crate) raw: RawFields,
@@ -348,11 +348,17 @@ impl Objects {
         self.references.entry(reference.service.clone()).or_default().insert(reference);
     }
 
-    /// Returns the workloads of a namespace.
+    /// Returns a workload.
+    pub(crate) fn workload(&self, kind: &str, key: &ObjectKey) -> Option<&Workload> {
+        self.workloads.get(&(key.clone(), kind.into())).map(|workload| &**workload)
+    }
+
+    /// Returns the workloads of a namespace that no other workload owns.
     pub(crate) fn workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
         let first = (ObjectKey { namespace: namespace.clone(), name: "".into() }, "".into());
         let from = self.workloads.range(first..).map(|(_, workload)| &**workload);
-        from.take_while(move |workload| workload.key.namespace == *namespace)
+        let all = from.take_while(move |workload| workload.key.namespace == *namespace);
+        all.filter(|workload| !workload.is_owned)
     }
 
     /// Returns the NetworkPolicies of a namespace.
@@ -447,6 +453,16 @@ impl Objects {
     /// Notes that a Service does not exist.
     pub fn note_absent_service(&mut self, service: ObjectKey) {
         self.raw.absent_services.insert(service);
+    }
+
+    /// Notes that a Service was left out, since one explanation would read too many.
+    pub fn note_unread_service(&mut self, service: ObjectKey) {
+        self.raw.unread_services.insert(service);
+    }
+
+    /// Notes that the class of an Ingress does not exist.
+    pub fn note_absent_class(&mut self, ingress: ObjectKey, class: &str) {
+        self.raw.absent_classes.insert(ingress, class.into());
     }
 
     /// Returns the Service that the alias of another one means.

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::facts::details::{self, RecentEvent};
 use crate::facts::json::{each, pairs, text, time};
+use crate::facts::references::{self, Referrer};
 use crate::facts::spelling;
 
 /// The annotations of ours.
@@ -42,6 +43,12 @@ pub(crate) struct RawFields {
     pub(crate) pending_load_balancers: HashSet<ObjectKey>,
     /// Services that others name and that do not exist.
     pub(crate) absent_services: HashSet<ObjectKey>,
+    /// Services that were left out.
+    pub(crate) unread_services: HashSet<ObjectKey>,
+    /// The IngressClasses that Ingresses name and that do not exist, by Ingress.
+    pub(crate) absent_classes: BTreeMap<ObjectKey, Text>,
+    /// The routes that name a Gateway.
+    pub(crate) routes: BTreeMap<ObjectKey, BTreeSet<Referrer>>,
     /// Pods with addresses in further networks, which their status does not have.
     other_networks: HashSet<ObjectKey>,
     /// Slices without the label that names their Service.
@@ -173,6 +180,11 @@ impl RawFields {
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
         self.absent_services.extend(other.absent_services);
+        self.unread_services.extend(other.unread_services);
+        self.absent_classes.extend(other.absent_classes);
+        for (gateway, routes) in other.routes {
+            self.routes.entry(gateway).or_default().extend(routes);
+        }
         self.other_networks.extend(other.other_networks);
         self.unlabelled_slices.extend(other.unlabelled_slices);
         other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
@@ -249,6 +261,12 @@ impl RawFields {
             "Event" if object["reason"] == "FailedCreate" => {
                 let Ok((about, key, event)) = details::event(object) else { return };
                 self.add_failed_create((key, about), event);
+            }
+            _ if kind.ends_with("Route") => {
+                let Some(route) = references::referrer(kind, object) else { return };
+                for gateway in references::gateways(object) {
+                    self.routes.entry(gateway).or_default().insert(route.clone());
+                }
             }
             _ => {}
         }

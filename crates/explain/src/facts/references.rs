@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::facts::json::{each, text};
+use crate::facts::workload::WORKLOADS;
 
-/// An object that sends clients to Services. Prints as `Ingress shop/web`.
+/// An object that sends clients to Services, or a workload whose pods serve them. Prints as `Ingress shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Referrer {
@@ -29,6 +30,11 @@ impl fmt::Display for Referrer {
 }
 
 impl Referrer {
+    /// Returns true if it makes pods.
+    pub fn is_workload(&self) -> bool {
+        WORKLOADS.contains(&self.kind)
+    }
+
     /// Returns the kind as kubectl takes it.
     pub(crate) fn resource(&self) -> String {
         self.kind.to_lowercase()
@@ -102,9 +108,15 @@ pub const REFERRERS: [&str; 8] = [
     "MutatingWebhookConfiguration",
 ];
 
+/// The kind of an Ingress.
+pub const INGRESS: &str = "Ingress";
+
+/// The kind that routes name, and that sends clients to Services only by them.
+pub const GATEWAY: &str = "Gateway";
+
 /// Returns the object as one that may send clients to Services, or `None` if it is of another kind.
 pub(crate) fn referrer(kind: &str, object: &Value) -> Option<Referrer> {
-    let kind = REFERRERS.into_iter().find(|one| *one == kind)?;
+    let kind = REFERRERS.into_iter().chain([GATEWAY]).find(|one| *one == kind)?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let namespace = if is_namespaced(kind) { text("namespace") } else { "" };
     Some(Referrer { kind, object: ObjectKey::new(namespace, text("name")) })
@@ -112,7 +124,21 @@ pub(crate) fn referrer(kind: &str, object: &Value) -> Option<Referrer> {
 
 /// Returns true if objects of a kind are in a namespace.
 pub fn is_namespaced(kind: &str) -> bool {
-    kind == "Ingress" || kind.ends_with("Route")
+    kind != "APIService" && !kind.ends_with("WebhookConfiguration")
+}
+
+/// Returns the Gateways that a route names.
+pub fn gateways(route: &Value) -> impl Iterator<Item = ObjectKey> {
+    let own = text(&route["metadata"]["namespace"]);
+    each(&route["spec"]["parentRefs"])
+        .filter(|parent| is(parent, GATEWAY))
+        .map(move |parent| ObjectKey::new(parent["namespace"].as_str().unwrap_or(own), text(&parent["name"])))
+}
+
+/// Returns true if a reference to an object of the Gateway API is to one of this kind.
+fn is(reference: &Value, kind: &str) -> bool {
+    let of_group = reference["group"].as_str().is_none_or(|group| group == "gateway.networking.k8s.io");
+    of_group && reference["kind"].as_str().is_none_or(|it| it == kind)
 }
 
 /// Returns the Services that an object names, in the order of the object.
@@ -139,15 +165,7 @@ pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
         return Vec::new();
     }
     let (spec, status) = (&object["spec"], &object["status"]);
-    let unmet = |by: &str, conditions: &Value| {
-        let unmet = each(conditions).filter(|it| it["status"] == "False");
-        let said = |it: &Value| {
-            let (kind, reason, message) = (text(&it["type"]), text(&it["reason"]), text(&it["message"]));
-            let words = message.trim_end_matches('.');
-            format!("{by}{kind} is False, {reason}{}{words}", if words.is_empty() { "" } else { ": " })
-        };
-        unmet.map(said).collect::<Vec<_>>()
-    };
+    let unmet = |by: &str, conditions: &Value| unmet(by, conditions, |_| true);
     match from.kind {
         "Ingress" if each(&status["loadBalancer"]["ingress"]).next().is_none() => {
             let class = spec["ingressClassName"].as_str();
@@ -160,6 +178,7 @@ pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
         }
         "Ingress" => Vec::new(),
         "APIService" => unmet("", &status["conditions"]),
+        GATEWAY => of_gateway(object),
         _ => {
             let parent = |parent: &Value| {
                 let by = format!("for {}, ", text(&parent["parentRef"]["name"]));
@@ -172,6 +191,37 @@ pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
             said
         }
     }
+}
+
+/// Returns the conditions that are not met, and that `matters` takes.
+fn unmet(by: &str, conditions: &Value, matters: impl Fn(&str) -> bool) -> Vec<String> {
+    let unmet = each(conditions).filter(|it| it["status"] == "False" && matters(text(&it["type"])));
+    let said = |it: &Value| {
+        let (kind, reason, message) = (text(&it["type"]), text(&it["reason"]), text(&it["message"]));
+        let words = message.trim_end_matches('.');
+        format!("{by}{kind} is False, {reason}{}{words}", if words.is_empty() { "" } else { ": " })
+    };
+    unmet.map(said).collect()
+}
+
+/// Returns what the controller of a Gateway says about it and its listeners. Some other conditions
+/// are False if all is well, such as `Conflicted`.
+fn of_gateway(gateway: &Value) -> Vec<String> {
+    let status = &gateway["status"];
+    let matters = |kind: &str| ["Accepted", "Programmed", "ResolvedRefs"].contains(&kind);
+    let listener = |listener: &Value| {
+        let by = format!("listener {}, ", text(&listener["name"]));
+        unmet(&by, &listener["conditions"], matters)
+    };
+    let mut said = unmet("", &status["conditions"], matters);
+    said.extend(each(&status["listeners"]).flat_map(listener));
+    // The API server itself writes conditions of the status Unknown.
+    let is_seen = |it: &Value| it["type"] == "Accepted" && it["status"] != "Unknown";
+    if !each(&status["conditions"]).any(is_seen) {
+        let class = text(&gateway["spec"]["gatewayClassName"]);
+        said.push(format!("no controller has accepted it; its class is {class}"));
+    }
+    said
 }
 
 fn of_ingress(from: &Referrer, spec: &Value) -> Vec<Reference> {
@@ -316,6 +366,38 @@ mod tests {
         let api = json!({"metadata": {"name": "v1.example.com"}, "spec": {"service": {"name": "m", "namespace": "sys", "port": 8443}}});
         assert_eq!(said("APIService", api), ["APIService v1.example.com:  -> sys/m 8443"]);
         assert!(said("APIService", json!({"metadata": {"name": "v1."}, "spec": {}})).is_empty());
+    }
+
+    #[test]
+    fn a_route_names_gateways_and_other_parents() {
+        let route = json!({"metadata": {"name": "r", "namespace": "shop"}, "spec": {"parentRefs": [
+            {"name": "own"}, {"name": "edge", "namespace": "infra", "kind": "Gateway", "group": "gateway.networking.k8s.io"},
+            {"name": "web", "kind": "Service", "group": ""}, {"name": "mesh", "group": "example.com"}]}});
+        assert_eq!(
+            gateways(&route).map(|key| key.to_string()).collect::<Vec<_>>(),
+            ["shop/own", "infra/edge"]
+        );
+    }
+
+    #[test]
+    fn a_gateway_says_what_keeps_it_from_serving() {
+        let check = |status: Value, want: &[&str]| {
+            let gateway = json!({"metadata": {"name": "g", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"gatewayClassName": "c"}, "status": status});
+            let from = referrer(GATEWAY, &gateway).unwrap();
+            assert_eq!(reported(&from, &gateway), want);
+        };
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "R", "message": "M."});
+        let accepted = condition("Accepted", "True");
+        check(json!({"conditions": [accepted, condition("AttachedListenerSets", "False")]}), &[]);
+        check(
+            json!({"conditions": [condition("Accepted", "Unknown")]}),
+            &["no controller has accepted it; its class is c"],
+        );
+        check(
+            json!({"conditions": [accepted, condition("Programmed", "False")], "listeners": [
+                {"name": "https", "conditions": [condition("ResolvedRefs", "False"), condition("Conflicted", "False")]}]}),
+            &["Programmed is False, R: M", "listener https, ResolvedRefs is False, R: M"],
+        );
     }
 
     #[test]

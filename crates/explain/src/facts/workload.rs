@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::label_selector::LabelSelectorFields;
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap, Text};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::facts::json::{each, pairs, text, time};
@@ -15,6 +16,10 @@ pub(crate) struct Workload {
     pub(crate) key: ObjectKey,
     /// The labels of its pods.
     pub(crate) labels: StringMap,
+    /// The labels by which it knows its pods, if its selector can be read.
+    pub(crate) selector: Option<LabelSelector>,
+    /// True if another workload made it.
+    pub(crate) is_owned: bool,
     /// The reason why it makes no pods, if there is one.
     pub(crate) idle: Option<Idle>,
 }
@@ -104,22 +109,44 @@ pub enum Idle {
     Refused { message: Text },
 }
 
-/// The kinds of workloads that explanations read.
-const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
+/// The kinds of workloads that make pods.
+pub const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
 
 impl Workload {
-    /// Reads a workload. Returns `None` if another workload owns it, or if the kind is another one.
+    /// Reads a workload. Returns `None` if the kind is another one.
     pub(crate) fn read(kind: &str, object: &Value) -> Option<Self> {
-        let (metadata, spec) = (&object["metadata"], &object["spec"]);
-        let is_owned = each(&metadata["ownerReferences"]).any(|owner| owner["controller"] == true);
-        if !WORKLOADS.contains(&kind) || is_owned {
+        if !WORKLOADS.contains(&kind) {
             return None;
         }
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let labels = pairs(&spec["template"]["metadata"]["labels"]);
         let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
-        Some(Self { kind: kind.into(), key, labels, idle: Idle::read(kind, object) })
+        // A server has given each one a selector; manifests of Jobs have none.
+        let selector = Some(&spec["selector"]).filter(|selector| selector.is_object());
+        let selector = selector.and_then(|it| LabelSelectorFields::deserialize(it).ok());
+        let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
+        let makes = |kind: &str| kind == "CronJob" || WORKLOADS.contains(&kind);
+        let is_owned = owner(object).is_some_and(|owner| makes(text(&owner["kind"])));
+        Some(Self { kind: kind.into(), key, labels, selector, is_owned, idle: Idle::read(kind, object) })
     }
+
+    /// Returns the reason why it makes no pods.
+    pub(crate) fn why_idle(&self) -> Option<IdleWorkload> {
+        let Self { kind, key, idle, .. } = self;
+        Some(IdleWorkload { kind: kind.clone(), name: key.name.clone(), idle: idle.clone()? })
+    }
+}
+
+/// Returns the reference to the controller that made an object.
+fn owner(object: &Value) -> Option<&Value> {
+    each(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
+}
+
+/// Returns the Deployment that made a ReplicaSet.
+pub fn deployment_of(replica_set: &Value) -> Option<Text> {
+    let owner = owner(replica_set).filter(|owner| owner["kind"] == "Deployment")?;
+    owner["name"].as_str().map(Text::from)
 }
 
 impl Idle {
@@ -215,12 +242,16 @@ mod tests {
         assert_eq!(read.idle, Some(want));
     }
 
+    /// What an operator made is not the work of another workload.
     #[test]
-    fn a_replica_set_of_a_deployment_is_left_out() {
-        let owner = json!([{"kind": "Deployment", "name": "web", "controller": true}]);
-        let object =
-            json!({"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"replicas": 0}});
-        assert_eq!(Workload::read("ReplicaSet", &object), None);
+    fn a_replica_set_of_a_deployment_is_owned() {
+        for (kind, is_owned) in [("Deployment", true), ("CronJob", true), ("Postgres", false)] {
+            let owner = json!([{"kind": kind, "name": "web", "controller": true}]);
+            let object =
+                json!({"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"replicas": 0}});
+            assert_eq!(Workload::read("ReplicaSet", &object).unwrap().is_owned, is_owned, "{kind}");
+            assert_eq!(deployment_of(&object).is_some(), kind == "Deployment");
+        }
         assert_eq!(Workload::read("Service", &json!({})), None);
     }
 }

@@ -51,8 +51,7 @@ fn idle_workload(inputs: &FaultInputs<'_>) -> Option<IdleWorkload> {
     let selected: Vec<&Workload> = inputs.selected_workloads().collect();
     // The pods of one that makes some are on their way.
     let all_are_idle = selected.iter().all(|workload| workload.idle.is_some());
-    let Workload { kind, key, idle, .. } = selected.first().filter(|_| all_are_idle)?;
-    Some(IdleWorkload { kind: kind.clone(), name: key.name.clone(), idle: idle.clone()? })
+    selected.first().filter(|_| all_are_idle)?.why_idle()
 }
 
 impl Finding for NoPodMatches {

@@ -1,9 +1,13 @@
 //! Prints the explanation of an object that sends clients to Services.
 
-use super::document::{Document, Emphasis, Layout, plain, span};
-use super::explanation::{numbered, sentence};
+use std::collections::BTreeSet;
+
+use super::document::{Document, Emphasis, Layout, Span, plain, span};
+use super::explanation::{near_services, numbered, sentence};
 use super::table::Table;
 use crate::answers::backends::{Backend, BackendsExplanation};
+use crate::facts::references::GATEWAY;
+use crate::facts::workload::IdleWorkload;
 use crate::findings::Code;
 
 /// The most backends and the most advice that are printed, unless the layout is wide.
@@ -13,20 +17,25 @@ impl BackendsExplanation {
     /// Returns the explanation as text.
     pub fn text(&self, layout: Layout) -> Document {
         let mut document = Document::default();
-        document.line([
-            span(self.status.word(), self.status.emphasis()),
-            plain("  "),
-            span(self.of.to_string(), Emphasis::Strong),
-        ]);
+        let is_selected = !self.backends.is_empty() || !self.of.is_workload();
+        let (word, emphasis) = match !is_selected {
+            true => ("NOT SELECTED", Emphasis::Warning),
+            false => (self.status.word(), self.status.emphasis()),
+        };
+        document.line([span(word, emphasis), plain("  "), span(self.of.to_string(), Emphasis::Strong)]);
         document.sentence(Vec::new(), &sentence(&self.message), Emphasis::None, layout.columns);
         for said in &self.reported {
-            let said = sentence(&format!("its status: {said}"));
+            let of = if self.of.kind == GATEWAY { "status of " } else { "its status: " };
+            let said = sentence(&format!("{of}{said}"));
             document.sentence(Vec::new(), &said, Emphasis::Dim, layout.columns);
         }
         let shown = if layout.wide { usize::MAX } else { ITEMS };
-        document.heading("What to do");
-        if self.to_do.is_empty() {
-            document.line([plain("  Nothing.")]);
+        if is_selected || self.idle.is_some() {
+            document.heading("What to do");
+        }
+        if self.to_do.is_empty() && (is_selected || self.idle.is_some()) {
+            let advice = self.idle.as_ref().map_or_else(|| "nothing".to_owned(), IdleWorkload::advice);
+            document.sentence(vec![plain("  ")], &sentence(&advice), Emphasis::None, layout.columns);
         }
         for (at, it) in self.to_do.iter().take(shown).enumerate() {
             let advice = &it.advice;
@@ -37,23 +46,33 @@ impl BackendsExplanation {
             lead = vec![plain(" ".repeat(indent))];
             document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns);
         }
-        document.heading(format!("Services ({})", self.backends.len()));
+        near_services(&mut document, "its pods", (&self.nearly, &self.not_selecting), layout);
+        if self.backends.is_empty() {
+            return document;
+        }
+        let services: BTreeSet<_> = self.backends.iter().map(|it| &it.service).collect();
+        document.heading(format!("Services ({})", services.len()));
         let mut table = Table::new(2, &["CLIENTS", "SERVICE", "PORT", "STATUS", "BECAUSE"]);
         if !layout.wide {
             table = table.wrapped(layout.columns);
         }
-        self.backends.iter().take(shown).for_each(|backend| table.row(row(backend)));
+        let is_in_full = self.of.is_workload() || self.of.kind == GATEWAY;
+        for backend in self.backends.iter().take(shown) {
+            table.row(row(backend, is_in_full));
+            let others = backend.routes.iter().skip(1).filter(|_| is_in_full).take(shown);
+            others.for_each(|route| table.below(vec![plain(format!("  {route}"))]));
+        }
         table.add_to(&mut document);
         document
     }
 }
 
-fn row(backend: &Backend) -> [super::document::Span; 5] {
+/// Returns the row of a backend. In full, others tell the routes but the first.
+fn row(backend: &Backend, is_in_full: bool) -> [Span; 5] {
     let verdict = &backend.verdict;
     let routes = match &*backend.routes {
-        [one] => one.clone(),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
-        [] => String::new(),
+        [first, rest @ ..] if !is_in_full && !rest.is_empty() => format!("{first} and {} more", rest.len()),
+        all => all.first().cloned().unwrap_or_default(),
     };
     let because = match verdict.code {
         Code::Published => verdict.message.clone(),

@@ -8,6 +8,7 @@ use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
 use crate::answers::explain::{NamedBy, PodServices};
 use crate::answers::explanation::{Explanation, Status};
+use crate::answers::near_services::{NearService, NotSelecting};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
 use crate::findings::code::Severity;
@@ -342,20 +343,7 @@ impl PodServices {
             let message = format!("{service}: slice {slice} {sends}.");
             document.sentence(vec![plain("  ")], &message, Emphasis::None, layout.columns);
         }
-        if !self.nearly.is_empty() {
-            document.heading("Services that do not select it because of one label");
-        }
-        for near in &self.nearly {
-            let message = format!("{}: {}", near.service, near.near.differs());
-            document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
-        }
-        if !self.not_selecting.is_empty() {
-            document.heading("Services whose EndpointSelector does not select it because of one requirement");
-        }
-        for not in &self.not_selecting {
-            let message = format!("{}: {}", not.service, not.not_selected.differs());
-            document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
-        }
+        near_services(&mut document, "it", (&self.nearly, &self.not_selecting), layout);
         document
     }
 
@@ -383,6 +371,29 @@ impl PodServices {
             }
         }
     }
+}
+
+/// Adds the Services that nearly select a pod, or the pods of a workload: `what` says which.
+pub(super) fn near_services(
+    document: &mut Document,
+    what: &str,
+    (nearly, not_selecting): (&[NearService], &[NotSelecting]),
+    layout: Layout,
+) {
+    let mut add = |heading: String, messages: Vec<String>| {
+        if !messages.is_empty() {
+            document.heading(heading);
+        }
+        for message in messages {
+            document.sentence(vec![plain("  ")], &sentence(&message), Emphasis::None, layout.columns);
+        }
+    };
+    let nearly = nearly.iter().map(|it| format!("{}: {}", it.service, it.near.differs()));
+    add(format!("Services that do not select {what} because of one label"), nearly.collect());
+    let not = not_selecting.iter().map(|it| format!("{}: {}", it.service, it.not_selected.differs()));
+    let heading =
+        format!("Services whose EndpointSelector does not select {what} because of one requirement");
+    add(heading, not.collect());
 }
 
 /// Pods that are, or are not, published for one reason.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::fault_manifests::{all_of, manifests};
-use crate::{doctor, explanations, leader, retire, shop};
+use crate::{around, doctor, explanations, leader, retire, shop};
 
 /// A document, and what it is about.
 type Named = (String, Value);
@@ -107,6 +107,8 @@ fn of_tests() -> Vec<Named> {
 pub(super) fn all() -> Vec<Named> {
     let mut all = recorded();
     all.extend(of_tests());
+    let around = around::all().into_iter();
+    all.extend(around.map(|says| (says.of.to_string(), document("BackendsExplanation", &says))));
     for (file, fault) in manifests().into_iter().chain(all_of("diagnosis")) {
         let options = fault.options();
         let cluster = fault.settled(fault.now(), &options);

@@ -24,7 +24,7 @@ use crate::json_schema::Schema;
 const KINDS: [(&str, &str); 8] = [
     ("ServiceExplanation", "explain"),
     ("PodExplanation", "explain pod"),
-    ("BackendsExplanation", "explain ingress and the like"),
+    ("BackendsExplanation", "explain ingress, deployment and the like"),
     ("LintReport", "lint"),
     ("Diff", "diff"),
     ("DoctorReport", "doctor"),
