@@ -57,6 +57,8 @@ pub(crate) struct Fault {
     /// The object that is explained.
     #[serde(default = "Fault::web")]
     pub(crate) subject: String,
+    /// The pod, as `NAMESPACE/POD`, that connects to the Service, if the explanation is about one.
+    pub(crate) from: Option<String>,
     /// The time of the explanation.
     #[serde(default = "Fault::start")]
     pub(crate) at: String,
