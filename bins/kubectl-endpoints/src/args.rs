@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use kube_endpoint_core_model::LabelSelector;
+use kube_endpoint_core_model::{LabelSelector, ObjectKey};
 use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
 use kube_endpoint_explain_reader::referrer_kind;
@@ -50,6 +50,9 @@ pub(crate) enum Command {
         /// Name, after a kind
         #[arg(value_name = "NAME")]
         name: Option<String>,
+        /// A pod that connects to the Service: look at the NetworkPolicies about it
+        #[arg(long, value_name = "NAMESPACE/POD", value_parser = pod_of)]
+        from: Option<ObjectKey>,
         #[command(flatten)]
         files: FileFlags,
     },
@@ -239,6 +242,14 @@ pub(crate) struct WholeCluster {
     pub(crate) files: FileFlags,
 }
 
+/// Reads the pod of a client.
+fn pod_of(text: &str) -> Result<ObjectKey, String> {
+    match text.split('/').collect::<Vec<_>>()[..] {
+        [namespace, pod] if !namespace.is_empty() && !pod.is_empty() => Ok(ObjectKey::new(namespace, pod)),
+        _ => Err("write the namespace and the name of a pod, as in shop/frontend-1".to_owned()),
+    }
+}
+
 /// A kind of object that `explain` explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -295,6 +306,20 @@ mod tests {
         let words = ["kubectl-endpoints", "lint", "--ignore", "EP999"];
         let error = CommandLine::try_parse_from(words).unwrap_err().to_string();
         assert!(error.contains(r#""EP999" is no code"#), "{error}");
+    }
+
+    #[test]
+    fn a_client_is_a_pod_with_its_namespace() {
+        let parse =
+            |from: &str| CommandLine::try_parse_from(["kubectl-endpoints", "explain", "web", "--from", from]);
+        let Command::Explain { from, .. } = parse("shop/front-1").unwrap().command else {
+            panic!("another command");
+        };
+        assert_eq!(from, Some(ObjectKey::new("shop", "front-1")));
+        for wrong in ["front-1", "/front-1", "shop/", "shop/pod/front-1"] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("write the namespace and the name of a pod"), "{error}");
+        }
     }
 
     #[test]

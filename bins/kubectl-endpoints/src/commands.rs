@@ -39,14 +39,18 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject, name: None, .. } if subject.starts_with("EP") => {
+        Command::Explain { subject, name: None, from: None, .. } if subject.starts_with("EP") => {
             // Names of Services and pods have no capital letters.
             let code: Code = subject.parse()?;
             print(&code.documentation())?;
             Ok(0)
         }
-        Command::Explain { subject, name, files } => {
+        Command::Explain { subject, name, from, files } => {
             let subject = named(subject, name.as_deref())?;
+            if from.is_some() && subject.0 != Kind::Service {
+                bail!("--from names the client of a Service; leave it out, or name a Service");
+            }
+            let options = options.with_from(from.clone());
             run_explain(&Place::open(global, files).await?, output, &options, subject).await
         }
         Command::Render { filename } => run_render(global, output, &options, filename),

@@ -23,11 +23,11 @@ pub struct Explained {
 impl Reader {
     /// Reads and explains a Service. The lists of a changing cluster do not show the same moment:
     /// if a write may be under way, this reads again after [`BETWEEN_READINGS`]. `now` reads the
-    /// current time. The explanation names what could not be read.
+    /// current time. The explanation names what could not be read. The options may name a client.
     ///
     /// # Errors
     ///
-    /// [`ReadError::NotFound`] if there is no such Service, and others if reading fails. Kinds that
+    /// [`ReadError::NotFound`] if there is no such Service or client, and others if reading fails. Kinds that
     /// the user may not read are no errors.
     pub async fn explain_service(
         &self,
@@ -72,7 +72,11 @@ impl Reader {
         notes: &mut Vec<String>,
         gone: Option<BTreeSet<Text>>,
     ) -> Result<Explained, ReadError> {
-        let Reading { mut objects, metadata, notes: new, known, .. } = self.service(key).await?;
+        let mut reading = Box::pin(self.service(key)).await?;
+        if let Some(client) = &options.from {
+            Box::pin(self.connecting(&mut reading, key, client)).await?;
+        }
+        let Reading { mut objects, metadata, notes: new, known, .. } = reading;
         notes.extend(new);
         gone.into_iter().for_each(|gone| objects.note_gone_before(gone));
         let options = options.clone().with_known(known);

@@ -40,6 +40,7 @@
 
 mod around;
 mod attached;
+mod connecting;
 mod elsewhere;
 mod error;
 mod explained;

@@ -503,7 +503,12 @@ impl Reader {
         namespace: Option<&str>,
     ) -> Result<(), ReadError> {
         let kind = Resource::v1("networking.k8s.io", "NetworkPolicy", "networkpolicies");
-        self.add_optional(&mut reading.objects, kind, namespace).await.map(|_| ())
+        if !self.add_optional(&mut reading.objects, kind, namespace).await?
+            && let Some(namespace) = namespace
+        {
+            reading.objects.note_policies_unread(namespace);
+        }
+        Ok(())
     }
 
     /// Reads the warnings about pods that are on a node and not ready: they have the words of

@@ -4,6 +4,8 @@
 
 #[path = "around/mod.rs"]
 mod around;
+#[path = "connecting/mod.rs"]
+mod connecting;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,13 +23,14 @@ use serde_json::{Value, json};
 const GATEWAY: &str = "/apis/gateway.networking.k8s.io/v1";
 
 /// The kinds of the lists that the server answers.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 11] = [
     ("endpoints", "Endpoints"),
     ("endpointslices", "EndpointSlice"),
     ("events", "Event"),
     ("grpcroutes", "GRPCRoute"),
     ("httproutes", "HTTPRoute"),
     ("ingresses", "Ingress"),
+    ("namespaces", "Namespace"),
     ("networkpolicies", "NetworkPolicy"),
     ("nodes", "Node"),
     ("pods", "Pod"),

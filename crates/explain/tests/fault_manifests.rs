@@ -118,7 +118,9 @@ impl Fault {
 
     /// Returns the options of the controllers.
     pub(crate) fn options(&self) -> Options {
-        let mut options = Options::default();
+        let from = self.from.as_ref().and_then(|from| from.split_once('/'));
+        let from = from.map(|(namespace, pod)| ObjectKey::new(namespace, pod));
+        let mut options = Options::default().with_from(from);
         if let Some(capacity) = self.endpoints_capacity {
             options.endpoints = options.endpoints.with_capacity(capacity);
         }

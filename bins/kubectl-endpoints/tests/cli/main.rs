@@ -12,6 +12,7 @@ mod elsewhere;
 mod errors;
 mod files;
 mod foreign_server;
+mod from;
 mod hostile;
 #[path = "../../../../crates/explain/tests/json_schema.rs"]
 mod json_schema;

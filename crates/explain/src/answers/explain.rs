@@ -1,6 +1,7 @@
 //! Explains one Service, or one pod.
 
 use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::answers::from_pod::FromPod;
 use crate::answers::near_services::{NearService, NearServices, NotSelecting};
 use crate::facts::across::Across;
 use crate::facts::age;
@@ -106,7 +107,7 @@ pub(crate) fn explain_with(
     let counts = subject.counts(&explained, &dead);
     let changes = Changes { objects, service, pods: &pods, leads: planned.leads.as_ref() };
     let newest = changes.newest();
-    let mut faults = findings::find(&FaultInputs {
+    let inputs = FaultInputs {
         objects,
         service,
         selection,
@@ -124,7 +125,9 @@ pub(crate) fn explain_with(
         changes,
         options,
         cluster,
-    });
+    };
+    let mut faults = findings::find(&inputs);
+    let from = options.from.as_ref().zip(inputs.connections());
     let open = open_question(&faults);
     let to_do = explanation::advice(service, &faults, &explained, counts);
     faults.sort_by_key(|fault| {
@@ -137,6 +140,7 @@ pub(crate) fn explain_with(
     Some(Explanation {
         service: key.clone(),
         verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
+        from: from.map(|(pod, connections)| FromPod::new(pod, &connections)),
         served_by: served.by,
         selected_by,
         pods_by_publication: counts,

@@ -1,5 +1,6 @@
 //! The explanation of one Service, as data.
 
+use crate::answers::from_pod::FromPod;
 use crate::facts::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
@@ -24,6 +25,9 @@ use serde::{Serialize, Serializer};
 pub struct Explanation {
     pub service: ObjectKey,
     pub verdict: ServiceVerdict,
+    /// The client that the explanation is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<FromPod>,
     /// The program that sends clients to its endpoints.
     pub served_by: ServedBy,
     /// The EndpointSelector that the Service names.

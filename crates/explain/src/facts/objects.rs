@@ -21,7 +21,7 @@ use crate::facts::external_name;
 use crate::facts::json::{each, number};
 use crate::facts::lease::Lease;
 use crate::facts::output_kind::OutputKind;
-use crate::facts::policy::Policy;
+use crate::facts::policy::{Direction, Policy};
 use crate::facts::raw::RawFields;
 use crate::facts::references::{self, Grant, Reference, Referrer};
 use crate::facts::signs::{Signs, by_controller};
@@ -97,6 +97,8 @@ pub struct Objects {
     pub(crate) grants_unread: bool,
     /// The NetworkPolicies that limit who reaches pods.
     policies: BTreeMap<ObjectKey, Policy>,
+    /// The namespaces whose policies could not be read.
+    pub(crate) policies_unread: BTreeSet<Text>,
     /// Workloads, by key and kind.
     workloads: BTreeMap<(ObjectKey, Text), Arc<Workload>>,
     /// The fields that views lack.
@@ -220,6 +222,8 @@ impl Objects {
                     None => self.policies.remove(&key),
                 };
             }
+            // The fields that views lack are enough.
+            "Namespace" => {}
             "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
                 if let Some(workload) = Workload::read(&kind, &object) {
                     self.workloads.insert((workload.key.clone(), kind.into()), Arc::new(workload));
@@ -279,6 +283,7 @@ impl Objects {
             grants,
             grants_unread,
             policies,
+            policies_unread,
             workloads,
             raw,
             skipped,
@@ -323,6 +328,7 @@ impl Objects {
         self.grants.extend(grants);
         self.grants_unread |= grants_unread;
         self.policies.extend(policies);
+        self.policies_unread.extend(policies_unread);
         self.workloads.extend(workloads);
         self.raw.extend(raw);
         self.skipped.extend(skipped);
@@ -366,6 +372,22 @@ impl Objects {
         let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
         let from = self.policies.range(first..).take_while(move |(key, _)| key.namespace == *namespace);
         from.map(|(_, policy)| policy)
+    }
+
+    /// Notes that the NetworkPolicies of a namespace could not be read.
+    pub fn note_policies_unread(&mut self, namespace: &str) {
+        self.policies_unread.insert(namespace.into());
+    }
+
+    /// Returns the namespaces whose labels decide if NetworkPolicies let a client connect to the
+    /// pods of a Service.
+    pub fn deciding_namespaces(&self, service: &ObjectKey, client: &ObjectKey) -> BTreeSet<Text> {
+        let asks = |of: &ObjectKey, direction| {
+            self.policies_of(&of.namespace).any(|policy| policy.asks_for_namespaces(direction))
+        };
+        let of_client = asks(service, Direction::Ingress).then(|| client.namespace.clone());
+        let of_service = asks(client, Direction::Egress).then(|| service.namespace.clone());
+        of_client.into_iter().chain(of_service).collect()
     }
 
     /// Notes that the permissions for references from other namespaces could not be read.

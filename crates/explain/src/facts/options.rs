@@ -1,7 +1,7 @@
 //! The options of the explained controllers, and what could be read.
 
 use kube_endpoint_core_model::retirement::{RetiredNamespaces, Wanted};
-use kube_endpoint_core_model::{Service, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, Service, Timestamp};
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_mirroring as mirroring;
 use kube_endpoint_slice_plan as slices;
@@ -27,6 +27,8 @@ pub struct Options {
     /// True if the objects are from files: a kind that is not known is not in them, and nobody
     /// lacks a permission.
     pub from_files: bool,
+    /// The pod whose connections to the Service the explanation looks at.
+    pub from: Option<ObjectKey>,
     /// True if the explanation of a Service may name objects of other namespaces, because its
     /// reader may read them.
     pub other_namespaces: bool,
@@ -75,6 +77,7 @@ impl Default for Options {
             late_after: 30,
             known: Known::ALL,
             from_files: false,
+            from: None,
             other_namespaces: true,
         }
     }
@@ -98,6 +101,12 @@ impl Options {
     /// Returns true if a Service is to have no Endpoints.
     pub(crate) fn retires(&self, service: &Service, now: Timestamp) -> bool {
         self.retired.as_ref().is_some_and(|retired| retired.wanted(service, now) != Wanted::Published)
+    }
+
+    /// Sets [`from`](Self::from).
+    #[must_use]
+    pub fn with_from(self, from: Option<ObjectKey>) -> Self {
+        Self { from, ..self }
     }
 
     /// Sets [`known`](Self::known).

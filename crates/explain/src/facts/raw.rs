@@ -8,7 +8,7 @@ use kube_endpoint_core_model::pod::ContainerPort;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, LABEL_SERVICE_NAME,
 };
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -37,6 +37,8 @@ pub(crate) struct RawFields {
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// Of nodes.
     pub(crate) nodes: BTreeMap<Text, NodeDetails>,
+    /// The labels of namespaces.
+    pub(crate) namespaces: BTreeMap<Text, StringMap>,
     /// Services that need no pods here, and the program that serves them otherwise.
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Services of type LoadBalancer without an address for clients outside.
@@ -177,6 +179,7 @@ impl RawFields {
         self.mistyped.extend(other.mistyped);
         self.finalizers.extend(other.finalizers);
         self.nodes.extend(other.nodes);
+        self.namespaces.extend(other.namespaces);
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
         self.absent_services.extend(other.absent_services);
@@ -250,6 +253,10 @@ impl RawFields {
             }
             "Node" => {
                 self.nodes.insert(text(&metadata["name"]).into(), NodeDetails::read(object));
+            }
+            "Namespace" => {
+                let labels = pairs(&metadata["labels"]).map(|(key, value)| (key.as_str(), text(value)));
+                self.namespaces.insert(text(&metadata["name"]).into(), labels.collect());
             }
             "EndpointSlice" => {
                 if metadata["labels"][LABEL_SERVICE_NAME].is_string() {

@@ -3,20 +3,19 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use kube_endpoint_core_model::pod::ContainerPort;
-use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::ServicePort;
 use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
 
 use super::Finding;
 use super::words::names;
-use crate::facts::policy::{Admits, Policy};
+use crate::facts::policy::{Admits, Direction, Policy};
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::Publication;
 use crate::findings::rank::TrafficLost;
+use crate::models::client::port_of;
 
 about! {
     /// A pod that some NetworkPolicy selects accepts only the connections that one of them admits.
@@ -24,7 +23,7 @@ about! {
     /// rule, or rules for other ports. Endpoints are published nevertheless, so clients wait for a
     /// connection and give up. Network plugins enforce policies, or not, so the finding says *may*.
     /// Pods in the network of their node are left out. A policy that admits some clients is no
-    /// finding: nobody knows here where yours are.
+    /// finding: nobody knows here where yours are, unless you name one ([EP124](#ep124-client-not-admitted)).
     EP123 "policy-admits-nobody" Warning
     "NetworkPolicies may let nobody reach a port of the pods."
 }
@@ -43,15 +42,12 @@ pub struct PolicyAdmitsNobody {
 
 /// Returns the policies about a pod if they admit nobody to a port of the Service.
 fn closing<'p>(policies: &[&'p Policy], pod: &Pod, port: &ServicePort) -> Option<Vec<&'p Policy>> {
-    let number = find_port(pod, port)?;
-    let declared = pod.ports.iter().find(|it| it.container_port == number && it.protocol == port.protocol);
-    let asked = ContainerPort {
-        name: declared.map(|it| it.name.clone()).unwrap_or_default(),
-        container_port: number,
-        protocol: port.protocol.clone(),
-    };
-    let about: Vec<&Policy> =
-        policies.iter().copied().filter(|it| !pod.host_network && it.is_about(&pod.labels)).collect();
+    let asked = port_of(pod, port)?;
+    let about: Vec<&Policy> = policies
+        .iter()
+        .copied()
+        .filter(|it| !pod.host_network && it.limits(Direction::Ingress, &pod.labels))
+        .collect();
     let admitted = about.iter().map(|policy| policy.admits(&asked)).max()?;
     (admitted == Admits::Nobody).then_some(about)
 }
@@ -59,7 +55,8 @@ fn closing<'p>(policies: &[&'p Policy], pod: &Pod, port: &ServicePort) -> Option
 impl Finding for PolicyAdmitsNobody {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let policies: Vec<_> = inputs.objects.policies_of(&inputs.service.key.namespace).collect();
-        if policies.is_empty() {
+        // Of a client that somebody names, more is known.
+        if policies.is_empty() || inputs.options.from.is_some() {
             return Vec::new();
         }
         let ready = inputs.explained.iter().filter(|pod| pod.publication == Publication::Ready);

@@ -1,6 +1,7 @@
 //! The inputs of the findings about one Service: what was read, and what the models say.
 
 mod behind;
+mod client;
 mod hints;
 mod left;
 mod mirrored;

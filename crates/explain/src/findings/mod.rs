@@ -317,6 +317,7 @@ mod ep120_backend_not_found;
 mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
 mod ep123_policy_admits_nobody;
+mod ep124_client_not_admitted;
 
 registry! {
     Published = ep000_published;
@@ -405,6 +406,7 @@ registry! {
     BackendPortNotFound = ep121_backend_port_not_found: BackendPortNotFound;
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
     PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
+    ClientNotAdmitted = ep124_client_not_admitted: ClientNotAdmitted;
 }
 
 /// Returns those reasons that are of one kind.

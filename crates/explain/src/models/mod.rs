@@ -1,6 +1,7 @@
 //! The models of the cluster, computed from the facts: the plans of the controllers, the rules of
 //! kube-proxy and CoreDNS, who selects which pods, who made an object. Imports facts only.
 
+pub(crate) mod client;
 pub(crate) mod cluster;
 pub mod consumers;
 pub(crate) mod dead;

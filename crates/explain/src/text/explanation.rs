@@ -71,6 +71,10 @@ impl Explanation {
         document.line(first);
         document.sentence(Vec::new(), &sentence(&verdict.message), Emphasis::None, layout.columns);
         self.add_to_do(&mut document, layout);
+        if let Some(from) = self.from.as_ref().filter(|from| !from.is_told) {
+            document.blank();
+            document.sentence(Vec::new(), &sentence(&from.message), Emphasis::None, layout.columns);
+        }
         self.add_selector(&mut document, layout);
         self.add_pods(&mut document, layout, now);
         self.add_near(&mut document, layout);
