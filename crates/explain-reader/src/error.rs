@@ -58,9 +58,17 @@ impl From<Error> for Failed {
 /// files in place of a cluster. Nobody lacks a permission then.
 pub const NOT_IN_FILES: &str = "NotInFiles";
 
+/// The reason of such an answer if the files have some objects of the kind, as a manifest of
+/// somebody who wrote a slice.
+pub const IN_PART: &str = "InFilesInPart";
+
+fn is_in_part(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.reason == IN_PART)
+}
+
 /// Returns true if a client read files, and they do not have what it asked for.
 pub fn is_not_in_files(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if status.reason == NOT_IN_FILES)
+    is_in_part(error) || matches!(error, Error::Api(status) if status.reason == NOT_IN_FILES)
 }
 
 /// Returns what was listed, or a note if the server forbids the list.
@@ -71,6 +79,9 @@ pub(crate) fn noted<A>(
 ) -> Result<Result<A, String>, ReadError> {
     match listed {
         Ok(all) => Ok(Ok(all)),
+        Err(Failed::Request(error)) if is_in_part(&error) => Ok(Err(format!(
+            "Of the {kind}, the files have only some, and those of controllers may be missing."
+        ))),
         Err(Failed::Request(error)) if is_not_in_files(&error) => {
             Ok(Err(format!("Not in the files: {kind}.")))
         }

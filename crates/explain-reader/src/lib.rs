@@ -53,7 +53,7 @@ mod referrer;
 mod resource;
 mod signs;
 
-pub use error::{NOT_IN_FILES, ObjectFailure, ReadError, is_not_in_files};
+pub use error::{IN_PART, NOT_IN_FILES, ObjectFailure, ReadError, is_not_in_files};
 pub use explained::{BETWEEN_READINGS, Explained};
 pub use linted::{Before, Linted};
 pub use pages::{List, PAGE, check_kind};

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::manifest::{self, ManifestError, Object, Refusal};
+use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_explain::Objects;
 use kube_endpoint_explain_reader::Resource;
 use serde_json::Value;
 
 use crate::manifests::{bytes_of, files_of};
-use kind::Kind;
+use kind::{Kind, Stored};
 
 /// The namespace of objects without one, if the command line gives no other.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -176,7 +177,9 @@ impl Files {
     /// Returns true if the files seem to have all objects of a kind.
     fn is_known(&self, kind: &Kind) -> bool {
         match &*kind.plural {
-            // Controllers write these: a manifest of one says nothing about the others.
+            // Controllers write these: a manifest of one says nothing about the others, unless no
+            // controller has anything to write.
+            "endpointslices" if kind.has_objects() && self.are_slices_of_people() => true,
             "endpoints" | "endpointslices" => kind.is_complete || kind.has_stored,
             "nodes" => {
                 let is_there = |name: &String| kind.get(Some(""), name).is_some();
@@ -184,6 +187,20 @@ impl Files {
             }
             _ => kind.is_complete || kind.has_objects(),
         }
+    }
+
+    /// Returns true if no controller makes slices: no Service has a selector, and no Endpoints are
+    /// mirrored.
+    fn are_slices_of_people(&self) -> bool {
+        let of = |plural: &str| self.kinds.get(&(String::new(), plural.to_owned()));
+        let has_none = |kind: &Kind| !kind.has_objects();
+        let is_selecting = |service: &Stored| {
+            let service = service.value();
+            service["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty())
+                || service["metadata"]["annotations"][ANNOTATION_ENDPOINT_SELECTOR].is_string()
+        };
+        let services = of("services").into_iter().flat_map(|kind| kind.objects.values());
+        of("endpoints").is_none_or(has_none) && !services.into_iter().any(is_selecting)
     }
 
     /// Returns the only namespace with an object of this name, or else the only one with an object

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::selector::{FieldSelector, LabelSelector, field_value};
-use kube_endpoint_explain_reader::NOT_IN_FILES;
+use kube_endpoint_explain_reader::{IN_PART, NOT_IN_FILES};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
@@ -36,6 +36,16 @@ struct Refused {
 impl Refused {
     fn not_in_files() -> Self {
         Self { code: StatusCode::FORBIDDEN, reason: NOT_IN_FILES, message: "not in the files".to_owned() }
+    }
+
+    /// Refuses a kind that is in the files, but not with all of its objects.
+    fn in_part(kind: &Kind) -> Self {
+        match kind.has_objects() {
+            true => {
+                Self { reason: IN_PART, message: "in the files in part".to_owned(), ..Self::not_in_files() }
+            }
+            false => Self::not_in_files(),
+        }
     }
 
     fn bad(message: String) -> Self {
@@ -82,11 +92,11 @@ impl Files {
                     reason: "NotFound",
                     message: format!("{} {name:?} not found", kind.plural),
                 }),
-                None => Err(Refused::not_in_files()),
+                None => Err(Refused::in_part(kind)),
             };
         }
         if !self.is_known(kind) {
-            return Err(Refused::not_in_files());
+            return Err(Refused::in_part(kind));
         }
         list(kind, namespace, uri.query().unwrap_or_default())
     }

@@ -220,3 +220,30 @@ fn wrong_input_names_the_file_and_the_object() {
         .join("\n")
     );
 }
+
+/// What controllers write is missing, and nothing else.
+#[test]
+fn a_slice_that_somebody_wrote_is_read_without_those_of_controllers() {
+    const SLICE: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [192.0.2.7], conditions: {ready: true}}]
+ports: [{name: http, port: 8080, protocol: TCP}]
+"#;
+    const SELECTING: &str = r#"---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: shop}
+spec: {selector: {app: api}, ports: [{port: 80}]}
+"#;
+    let with = format!("{SLICE}{SELECTING}");
+    let told = |input: &str| told_of(&folder(), "explain web -f -", input);
+    insta::assert_snapshot!([told(SLICE), told(&with)].join("\n"));
+}
