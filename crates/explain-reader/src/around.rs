@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use kube_endpoint_api_client::says_not_there;
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_explain::references::{INGRESS, Referrer, gateways};
-use kube_endpoint_explain::{deployment_of, services_of};
+use kube_endpoint_explain::{maker_of, services_of};
 use serde_json::{Value, json};
 
 use crate::error::{Failed, is_forbidden, is_not_in_files, noted};
@@ -17,7 +17,7 @@ use crate::referrer::{RESOURCES, newest_resource};
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
 /// Gateways, and the kinds of workloads.
-pub(crate) const AROUND: [Resource; 7] = [
+pub(crate) const AROUND: [Resource; 9] = [
     Resource::of(GROUP, "v1", "Gateway", "gateways"),
     Resource::of(GROUP, "v1beta1", "Gateway", "gateways"),
     Resource::v1("apps", "Deployment", "deployments"),
@@ -25,7 +25,12 @@ pub(crate) const AROUND: [Resource; 7] = [
     Resource::v1("apps", "DaemonSet", "daemonsets"),
     Resource::v1("apps", "ReplicaSet", "replicasets"),
     Resource::v1("batch", "Job", "jobs"),
+    Resource::v1("batch", "CronJob", "cronjobs"),
+    ROLLOUTS,
 ];
+
+/// The Rollouts of Argo.
+pub(crate) const ROLLOUTS: Resource = Resource::of("argoproj.io", "v1alpha1", "Rollout", "rollouts");
 
 /// The group of the Gateway API.
 const GROUP: &str = "gateway.networking.k8s.io";
@@ -35,7 +40,7 @@ const GROUP: &str = "gateway.networking.k8s.io";
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha2"];
 
 impl Reader {
-    /// Returns the Deployment that made a ReplicaSet.
+    /// Returns the Deployment that made a ReplicaSet, or the Rollout if the user may read it.
     pub(crate) async fn maker_of(&self, of: &Referrer) -> Result<Option<Referrer>, ReadError> {
         let Some(kind) = newest_resource(of.kind).filter(|it| it.kind == "ReplicaSet") else {
             return Ok(None);
@@ -44,8 +49,14 @@ impl Reader {
         let Ok(Some(object)) = self.get(kind, &of.object.namespace, &of.object.name).await else {
             return Ok(None);
         };
-        let of_name = |name| ObjectKey { namespace: of.object.namespace.clone(), name };
-        Ok(deployment_of(&object).map(|name| Referrer { kind: "Deployment", object: of_name(name) }))
+        let Some((kind, name)) = maker_of(&object) else { return Ok(None) };
+        if kind == ROLLOUTS.kind
+            && !matches!(self.get(ROLLOUTS, &of.object.namespace, &name).await, Ok(Some(_)))
+        {
+            return Ok(None);
+        }
+        let object = ObjectKey { namespace: of.object.namespace.clone(), name };
+        Ok(Some(Referrer { kind, object }))
     }
 
     /// Reads the Services that select the pods of a workload, and what leads to them.

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use futures::FutureExt;
 use kube::api::ListParams;
-use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
+use kube_endpoint_core_model::well_known::{LABEL_ENDPOINTS_MANAGED_BY, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap};
-use kube_endpoint_explain::near_pods;
+use kube_endpoint_explain::{near_pods, nearest_names};
 use serde_json::json;
 
+use crate::around::ROLLOUTS;
 use crate::error::{Failed, forbidden};
 use crate::reader::at_once;
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
@@ -116,11 +117,13 @@ impl Reader {
     /// Reads the workloads of a namespace: one of them may be meant to make the pods. Who may not
     /// read them learns less.
     async fn workloads(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        const KINDS: [Resource; 4] = [
+        const KINDS: [Resource; 6] = [
             Resource::v1("apps", "Deployment", "deployments"),
             Resource::v1("apps", "StatefulSet", "statefulsets"),
             Resource::v1("apps", "DaemonSet", "daemonsets"),
             Resource::v1("batch", "Job", "jobs"),
+            Resource::v1("batch", "CronJob", "cronjobs"),
+            ROLLOUTS,
         ];
         for kind in KINDS {
             self.add_optional(&mut reading.objects, kind, Some(namespace)).await?;
@@ -198,6 +201,28 @@ impl Reader {
         let read = self.add(&mut reading.objects, Resource::SLICES, namespace, params).await;
         if let Some(note) = forbidden(read, Resource::SLICES, namespace)? {
             reading.not_read(Resource::SLICES, &note);
+        }
+        self.similar_endpoints(reading, &service.key).await
+    }
+
+    /// Reads the Endpoints of similar names that no controller made and that have no Service, among
+    /// those of a page, if there are none of this name. Who may not read them learns less.
+    async fn similar_endpoints(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
+        if reading.objects.endpoints_of(key).is_some() || !reading.known.endpoints {
+            return Ok(());
+        }
+        let params = ListParams::default().labels(&format!("!{LABEL_ENDPOINTS_MANAGED_BY}")).limit(PAGE);
+        let api = self.api(Resource::ENDPOINTS, Some(&*key.namespace));
+        let Ok(page) = api.list_metadata(&params).await else { return Ok(()) };
+        let names = page.items.iter().filter_map(|object| object.metadata.name.as_deref());
+        for name in nearest_names(&key.name, names) {
+            let other = ObjectKey::new(&*key.namespace, name);
+            if !matches!(self.uid(Resource::SERVICES, &other).await, Ok(None)) {
+                continue;
+            }
+            if let Ok(Some(endpoints)) = self.get(Resource::ENDPOINTS, &key.namespace, name).await {
+                reading.objects.add(endpoints)?;
+            }
         }
         Ok(())
     }

@@ -52,6 +52,7 @@ pub(crate) const RESOURCES: [Resource; 12] = [
 /// kubectl takes, such as `ingress`, `ing` or `deployments`.
 pub fn referrer_kind(word: &str) -> Option<&'static str> {
     let name = match word {
+        "cj" => "cronjobs",
         "deploy" => "deployments",
         "ds" => "daemonsets",
         "gtw" => "gateways",
@@ -166,9 +167,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads and explains an object that sends clients to Services, a Gateway or a workload, and reads
-    /// once more if a write may be under way. A ReplicaSet of a Deployment stands for that one. `now`
-    /// reads the current time.
+    /// Reads and explains an object that sends clients to Services, a Gateway or a workload, and
+    /// reads once more if a write may be under way. A Deployment, or a Rollout, stands for its
+    /// ReplicaSets. `now` reads the current time.
     ///
     /// # Errors
     ///
@@ -260,6 +261,8 @@ mod tests {
             ("ds", Some("DaemonSet")),
             ("rs", Some("ReplicaSet")),
             ("jobs", Some("Job")),
+            ("cj", Some("CronJob")),
+            ("rollout", Some("Rollout")),
             ("gateway", Some("Gateway")),
             ("configmap", None),
             ("", None),

@@ -68,7 +68,7 @@ pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
 pub use facts::raw::{MistypedKey, PodOwner};
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
-pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, deployment_of};
+pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, maker_of};
 pub use facts::{age, details, references};
 pub use findings::code::{Severity, UnknownCode};
 pub use findings::finding::Problem;

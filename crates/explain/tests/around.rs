@@ -16,6 +16,9 @@ fn workload(kind: &str, spec: &Value, status: &Value) -> Value {
         "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web", "tier": "front"}}}}});
     json_patch::merge(&mut object["spec"], spec);
+    if kind == "CronJob" {
+        object["spec"] = json!({"schedule": "0 3 * * *", "jobTemplate": {"spec": object["spec"]}});
+    }
     object
 }
 
@@ -95,6 +98,8 @@ fn idle() -> Vec<BackendsExplanation> {
         of_workload("Job", &json!({"suspend": true}), &json!({})),
         of_workload("Job", &json!({}), &condition("Failed", "BackoffLimitExceeded")),
         of_workload("DaemonSet", &on_ssd, &no_node),
+        of_workload("CronJob", &json!({}), &json!({})),
+        of_workload("Rollout", &json!({"replicas": 0}), &json!({})),
     ]
 }
 
@@ -163,7 +168,7 @@ fn a_wrong_way_to_a_service_that_serves_is_told() {
 #[test]
 fn each_kind_of_workload_is_explained() {
     for kind in WORKLOADS {
-        let says = of_workload(kind, &json!({}), &json!({}));
+        let says = of_workload(kind, &json!({}), &json!({"active": [{"name": "web-1"}]}));
         assert_eq!((says.backends.len(), &*says.message), (1, "its Service receives no traffic"), "{kind}");
     }
 }

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::Files;
 
 /// The kinds with a template of pods.
-const WORKLOADS: [(&str, &str); 5] = [
+const WORKLOADS: [(&str, &str); 6] = [
     ("apps", "daemonsets"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
     ("apps", "statefulsets"),
+    ("argoproj.io", "rollouts"),
     ("batch", "jobs"),
 ];
 

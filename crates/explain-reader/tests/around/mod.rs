@@ -96,6 +96,7 @@ fn around(server: &Server) -> Vec<String> {
         path.starts_with("/apis/apps/v1") && !path.ends_with("/web")
             || path.starts_with("/apis/batch")
             || path.contains("/leases")
+            || path.contains("/rollouts")
     };
     let asked = server.asked.lock().unwrap().clone();
     asked.into_iter().filter(|path| !of_services(path) && !of_workloads(path)).collect()
@@ -177,6 +178,43 @@ async fn a_replica_set_stands_for_its_deployment() {
     let server = shop([(path.to_owned(), replica_set(&json!([])))]);
     let alone = explained(&server, "ReplicaSet", "web-1").await.unwrap();
     assert_eq!(alone.message, "ReplicaSet web-1 is scaled to zero; its Service receives no traffic");
+    let owner =
+        json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
+    let mut rollout = deployment(&json!({}));
+    rollout["kind"] = "Rollout".into();
+    rollout["apiVersion"] = "argoproj.io/v1alpha1".into();
+    for (rollout, want) in [(rollout, "Rollout shop/web"), (json!(403), "ReplicaSet shop/web-1")] {
+        let rollout = ("/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web".to_owned(), rollout);
+        let server = shop([(path.to_owned(), replica_set(&owner)), rollout]);
+        assert_eq!(explained(&server, "ReplicaSet", "web-1").await.unwrap().of.to_string(), want);
+    }
+}
+
+/// Endpoints belong to the Service of their name.
+#[tokio::test]
+async fn endpoints_of_a_similar_name_are_read_if_no_service_has_it() {
+    let endpoints = |name: &str| {
+        json!({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": name, "namespace": "shop"},
+            "subsets": [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 80}]}]})
+    };
+    let of = |path: &str| format!("/api/v1/namespaces/shop/{path}");
+    let all = ["legacy-database", "legacy-db-old", "other"].map(endpoints);
+    let taken = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "legacy-db-old", "uid": "u"}});
+    let mut service = service("legacy-db", &Value::Null);
+    service["spec"]["clusterIPs"] = json!(["10.96.0.10"]);
+    let server = shop([
+        (of("services/legacy-db"), service),
+        (of("services/legacy-db-old"), taken),
+        (of("endpoints"), json!(all)),
+        (of("endpoints/legacy-database"), endpoints("legacy-database")),
+    ]);
+    let key = ObjectKey::new("shop", "legacy-db");
+    let explained =
+        server.reader().of_files().explain_service(&key, &Options::default(), &now).await.unwrap();
+    let want = "there are no endpoints for it; Endpoints legacy-database have a similar name and no Service";
+    let message = explained.explanation.verdict.message;
+    assert!(message.ends_with(want), "{message}");
+    assert_eq!(server.asked("/endpoints/legacy-db-old") + server.asked("/endpoints/other"), 0);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::facts::age;
 use crate::facts::details::{LastWrite, RecentEvent};
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
-use crate::facts::raw::Serving;
+use crate::facts::raw::{PodOwner, Serving};
 use crate::findings::counts::{self, Counts};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
@@ -412,6 +412,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
+        static_on: pod.node_name.clone().filter(|_| judged.owner == PodOwner::Node),
         service: service.key.clone(),
         name: pod.key.name.clone(),
         addresses: pod.pod_ips.to_vec(),

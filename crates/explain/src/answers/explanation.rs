@@ -13,7 +13,7 @@ use crate::findings::{Code, Fault, PodReason, PublishedNotReady};
 use crate::models::near::NearMatch;
 use crate::models::selection::SelectedBy;
 use crate::models::traffic::{ServedBy, UnansweredQuestion};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
 use serde::{Serialize, Serializer};
@@ -288,6 +288,7 @@ pub(crate) fn advice(
             groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
         }
     }
+    let all_pods = pods;
     let lasting = pods.iter().filter(|pod| !pod.is_ending()).count();
     let is_left_to_ending = is_left_to_ending(pods);
     for ((code, _), pods) in groups {
@@ -307,6 +308,10 @@ pub(crate) fn advice(
         };
         let is_alone = is_alone && severity > Severity::Info;
         let remedy = PodReason::remedy(&reasons, &PodsOf { service: &service.key, pod: name, is_alone });
+        let remedy = match static_nodes(all_pods, &pods) {
+            Some(nodes) => remedy.of_static_pod(&nodes),
+            None => remedy,
+        };
         let remedy = match reason.peers_wait() && counts.is_down() {
             true => with_peers(remedy),
             false => remedy,
@@ -330,6 +335,13 @@ pub(crate) fn advice(
     }
     all.sort_by_key(|advice| (advice.rank(), advice.code));
     all
+}
+
+/// Returns the nodes of pods if all of these are static.
+fn static_nodes(all: &[PodExplanation], pods: &[(&Text, &PodReason)]) -> Option<String> {
+    let of = |name: &Text| all.iter().find(|pod| pod.name == *name)?.static_on.as_deref();
+    let nodes: Option<BTreeSet<&str>> = pods.iter().map(|(name, _)| of(name)).collect();
+    Some(nodes?.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// Returns true if all of these pods have ended or are being deleted.

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::maker::{CONTROLLERS, Content, Keep, Provenance};
-use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, SELECTOR_CONTROLLER, SELECTOR_GROUP};
+use kube_endpoint_core_model::well_known::{
+    LABEL_ENDPOINTS_MANAGED_BY, LABEL_MANAGED_BY, SELECTOR_CONTROLLER, SELECTOR_GROUP,
+};
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Endpoints, Intern, Interner, LabelSelector, Node, ObjectKey,
     ObjectReference, Pod, Service, StringMap, Text, Timestamp, address,
@@ -25,7 +27,7 @@ use crate::facts::policy::{Direction, Policy};
 use crate::facts::raw::RawFields;
 use crate::facts::references::{self, Grant, Reference, Referrer};
 use crate::facts::signs::{Signs, by_controller};
-use crate::facts::workload::Workload;
+use crate::facts::workload::{WORKLOADS, Workload};
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -222,9 +224,7 @@ impl Objects {
                     None => self.policies.remove(&key),
                 };
             }
-            // The fields that views lack are enough.
-            "Namespace" => {}
-            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+            workload if WORKLOADS.contains(&workload) => {
                 if let Some(workload) = Workload::read(&kind, &object) {
                     self.workloads.insert((workload.key.clone(), kind.into()), Arc::new(workload));
                 }
@@ -372,6 +372,19 @@ impl Objects {
         let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
         let from = self.policies.range(first..).take_while(move |(key, _)| key.namespace == *namespace);
         from.map(|(_, policy)| policy)
+    }
+
+    /// Returns the names of the Endpoints of a namespace that somebody has written, that have
+    /// addresses, and that have no Service.
+    pub(crate) fn lone_endpoints<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o str> {
+        let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
+        let from = self.endpoints.range(first..).take_while(move |(key, _)| key.namespace == *namespace);
+        let is_written = |endpoints: &Endpoints| {
+            let labels = &endpoints.metadata.labels;
+            endpoints.subsets.counts() != (0, 0) && labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_none()
+        };
+        let lone = from.filter(move |(key, it)| self.service(key).is_none() && is_written(it));
+        lone.map(|(key, _)| &*key.name)
     }
 
     /// Notes that the NetworkPolicies of a namespace could not be read.

@@ -406,7 +406,7 @@ fn is_pending(service: &Value) -> bool {
 /// Returns the program that serves a Service without pods in this cluster, at least at times.
 fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
     let annotations = &metadata["annotations"];
-    let is_global = |key: &str| annotations[key] == "true";
+    let is_global = |key: &str| text(&annotations[key]).eq_ignore_ascii_case("true");
     if ["service.cilium.io/global", "io.cilium/global-service"].into_iter().any(is_global) {
         return Some("Cilium");
     }
@@ -415,7 +415,9 @@ fn serving_elsewhere(metadata: &Value) -> Option<&'static str> {
         text(&owner["apiVersion"]).starts_with("flagger.app/")
             && text(&metadata["name"]) == format!("{}-canary", text(&owner["name"]))
     };
-    owners.any(is_canary).then_some("Flagger")
+    let has_label = metadata["labels"]["app.kubernetes.io/managed-by"] == "flagger"
+        && text(&metadata["name"]).ends_with("-canary");
+    (has_label || owners.any(is_canary)).then_some("Flagger")
 }
 
 /// Returns the minor version of `v1.34.2`.

@@ -95,6 +95,19 @@ impl Remedy {
         Self { sentence, ..self }
     }
 
+    /// Says where the manifest of a static pod is, if the remedy asks to change the pod.
+    pub(crate) fn of_static_pod(self, nodes: &str) -> Self {
+        let asks = |step: &Step| matches!(step, Step::Ask { who: Person::PodOwner, .. });
+        if !self.steps.iter().any(asks) {
+            return self;
+        }
+        let sentence = format!(
+            "{}; this is a static pod, so change its manifest, a file of node {nodes}, often in /etc/kubernetes/manifests",
+            self.sentence
+        );
+        self.saying(sentence)
+    }
+
     /// Adds commands before the other steps: they show what the person has to know.
     pub(crate) fn shown_by(mut self, commands: impl IntoIterator<Item = Step>) -> Self {
         self.steps.splice(..0, commands);

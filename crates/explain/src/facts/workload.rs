@@ -45,6 +45,9 @@ impl fmt::Display for IdleWorkload {
             Idle::NoReplicas { .. } => write!(f, "is scaled to zero"),
             Idle::Paused => write!(f, "is paused and makes no pods"),
             Idle::Suspended => write!(f, "is suspended"),
+            Idle::BetweenRuns { schedule } => {
+                write!(f, "has pods only while one of its Jobs runs, by its schedule {schedule}")
+            }
             Idle::Finished { as_failed: true, message } if !message.is_empty() => {
                 write!(f, "has failed: {}", message.trim_end_matches('.'))
             }
@@ -69,6 +72,9 @@ impl IdleWorkload {
             Idle::NoReplicas { .. } => format!("Scale {of} up, if clients should get an answer"),
             Idle::Paused => format!("Resume the rollout of {of}"),
             Idle::Suspended => format!("Resume {of}"),
+            Idle::BetweenRuns { .. } => format!(
+                "Nothing, if clients need an answer only while a Job of {of} runs; else run the program in a Deployment"
+            ),
             Idle::Finished { .. } => format!(
                 "Start pods that keep running in place of {of}; if the work is done, delete the Service"
             ),
@@ -99,8 +105,10 @@ pub enum Idle {
     },
     /// A paused Deployment makes no ReplicaSet for its template.
     Paused,
-    /// A suspended Job.
+    /// A suspended Job or CronJob.
     Suspended,
+    /// A CronJob of which no Job runs.
+    BetweenRuns { schedule: Text },
     /// A Job that has completed, or failed.
     Finished { as_failed: bool, message: Text },
     /// No node matches the template of a DaemonSet.
@@ -110,24 +118,29 @@ pub enum Idle {
 }
 
 /// The kinds of workloads that make pods.
-pub const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
+pub const WORKLOADS: [&str; 7] =
+    ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "Rollout"];
+
+/// The group of Argo Rollouts.
+const ROLLOUTS: &str = "argoproj.io/";
 
 impl Workload {
     /// Reads a workload. Returns `None` if the kind is another one.
     pub(crate) fn read(kind: &str, object: &Value) -> Option<Self> {
-        if !WORKLOADS.contains(&kind) {
+        let is_of_others = |version: &str| kind == "Rollout" && !version.starts_with(ROLLOUTS);
+        if !WORKLOADS.contains(&kind) || object["apiVersion"].as_str().is_some_and(is_of_others) {
             return None;
         }
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
-        let labels = pairs(&spec["template"]["metadata"]["labels"]);
+        let of_pods = if kind == "CronJob" { &spec["jobTemplate"]["spec"] } else { spec };
+        let labels = pairs(&of_pods["template"]["metadata"]["labels"]);
         let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
-        // A server has given each one a selector; manifests of Jobs have none.
+        // A server has given each one a selector; manifests of Jobs have none, nor do CronJobs.
         let selector = Some(&spec["selector"]).filter(|selector| selector.is_object());
         let selector = selector.and_then(|it| LabelSelectorFields::deserialize(it).ok());
         let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
-        let makes = |kind: &str| kind == "CronJob" || WORKLOADS.contains(&kind);
-        let is_owned = owner(object).is_some_and(|owner| makes(text(&owner["kind"])));
+        let is_owned = owner(object).is_some_and(|owner| WORKLOADS.contains(&text(&owner["kind"])));
         Some(Self { kind: kind.into(), key, labels, selector, is_owned, idle: Idle::read(kind, object) })
     }
 
@@ -143,10 +156,11 @@ fn owner(object: &Value) -> Option<&Value> {
     each(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
 }
 
-/// Returns the Deployment that made a ReplicaSet.
-pub fn deployment_of(replica_set: &Value) -> Option<Text> {
-    let owner = owner(replica_set).filter(|owner| owner["kind"] == "Deployment")?;
-    owner["name"].as_str().map(Text::from)
+/// Returns kind and name of the Deployment, or the Rollout, that made a ReplicaSet.
+pub fn maker_of(replica_set: &Value) -> Option<(&'static str, Text)> {
+    let owner = owner(replica_set)?;
+    let kind = ["Deployment", "Rollout"].into_iter().find(|kind| owner["kind"] == *kind)?;
+    Some((kind, owner["name"].as_str()?.into()))
 }
 
 impl Idle {
@@ -156,7 +170,11 @@ impl Idle {
             |name: &str| each(&status["conditions"]).find(|it| it["type"] == name && it["status"] == "True");
         let message = |condition: &Value| Text::from(text(&condition["message"]));
         match kind {
-            "Job" if spec["suspend"] == true => return Some(Self::Suspended),
+            "Job" | "CronJob" if spec["suspend"] == true => return Some(Self::Suspended),
+            "CronJob" => {
+                let waits = each(&object["status"]["active"]).next().is_none();
+                return waits.then(|| Self::BetweenRuns { schedule: text(&spec["schedule"]).into() });
+            }
             "Job" => {
                 let ended = |name: &str, as_failed| {
                     Some(Self::Finished { as_failed, message: message(condition(name)?) })
@@ -225,6 +243,11 @@ mod tests {
         let template = json!({"template": {"spec": {"nodeSelector": {"disk": "ssd"}}}});
         let no_node = Idle::NoNode { node_selector: "disk=ssd".into() };
         let none = json!({"desiredNumberScheduled": 0, "observedGeneration": 2});
+        check("Rollout", json!({"replicas": 0}), json!({}), Some(Idle::NoReplicas { by: None, at: None }));
+        let waits = Idle::BetweenRuns { schedule: "0 3 * * *".into() };
+        check("CronJob", json!({"schedule": "0 3 * * *"}), json!({}), Some(waits));
+        check("CronJob", json!({"suspend": true}), json!({}), Some(Idle::Suspended));
+        check("CronJob", json!({}), json!({"active": [{"name": "web-1"}]}), None);
         check("DaemonSet", template.clone(), none, Some(no_node));
         check("DaemonSet", template, json!({"desiredNumberScheduled": 0, "observedGeneration": 1}), None);
     }
@@ -245,13 +268,18 @@ mod tests {
     /// What an operator made is not the work of another workload.
     #[test]
     fn a_replica_set_of_a_deployment_is_owned() {
-        for (kind, is_owned) in [("Deployment", true), ("CronJob", true), ("Postgres", false)] {
+        for (kind, is_owned) in
+            [("Deployment", true), ("Rollout", true), ("CronJob", true), ("Postgres", false)]
+        {
             let owner = json!([{"kind": kind, "name": "web", "controller": true}]);
             let object =
                 json!({"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"replicas": 0}});
             assert_eq!(Workload::read("ReplicaSet", &object).unwrap().is_owned, is_owned, "{kind}");
-            assert_eq!(deployment_of(&object).is_some(), kind == "Deployment");
+            assert_eq!(maker_of(&object).is_some(), kind == "Deployment" || kind == "Rollout");
         }
         assert_eq!(Workload::read("Service", &json!({})), None);
+        let rollout = |version: &str| json!({"apiVersion": version, "metadata": {"name": "web"}});
+        assert!(Workload::read("Rollout", &rollout("argoproj.io/v1alpha1")).is_some());
+        assert_eq!(Workload::read("Rollout", &rollout("example.com/v1")), None);
     }
 }

@@ -9,7 +9,7 @@ use super::words::{correct_selector, failed_creates, names, pairs};
 use super::{Fault, Finding};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
-use crate::facts::workload::{IdleWorkload, Workload};
+use crate::facts::workload::{Idle, IdleWorkload, Workload};
 use crate::findings::code::Severity;
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::{NoPods, ROLLOUTS_HASH};
@@ -25,7 +25,8 @@ about! {
     /// finding says why: it is scaled to zero, paused, suspended or finished, or no node matches
     /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods
     /// while nobody sends requests, and so does the canary Service of Flagger between releases; a
-    /// global Service of Cilium may have its pods in other clusters. These are an info.
+    /// global Service of Cilium may have its pods in other clusters. These are an info, and so is
+    /// a CronJob between its runs.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
 }
@@ -44,6 +45,13 @@ pub struct NoPodMatches {
     pub workload: Option<IdleWorkload>,
     #[serde(flatten)]
     pub cause: NoPods,
+}
+
+impl NoPodMatches {
+    /// Returns true if another program serves the Service without pods.
+    fn needs_no_pods(&self) -> bool {
+        matches!(self.cause, NoPods::ScaledToZero { .. } | NoPods::InOtherClusters { .. })
+    }
 }
 
 /// Returns a workload that makes no pods, if it and no other one would make those of the Service.
@@ -83,12 +91,12 @@ impl Finding for NoPodMatches {
     }
 
     fn severity(&self) -> Option<Severity> {
-        matches!(self.cause, NoPods::ScaledToZero { .. } | NoPods::InOtherClusters { .. })
-            .then_some(Severity::Info)
+        let waits = |workload: &IdleWorkload| matches!(workload.idle, Idle::BetweenRuns { .. });
+        (self.needs_no_pods() || self.workload.as_ref().is_some_and(waits)).then_some(Severity::Info)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
-        if let Some(workload) = self.workload.as_ref().filter(|_| self.severity().is_none()) {
+        if let Some(workload) = self.workload.as_ref().filter(|_| !self.needs_no_pods()) {
             let resource = workload.kind.to_lowercase();
             let show = Step::kubectl_in(&service.namespace, ["describe", &resource, &workload.name]);
             return Remedy::ask(PodOwner, workload.advice()).shown_by([show]);
@@ -169,7 +177,7 @@ impl fmt::Display for NoPodMatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { selector, endpoint_selector, workload, cause } = self;
         let why = match workload {
-            Some(workload) if self.severity().is_none() => format!("; {workload}"),
+            Some(workload) if !self.needs_no_pods() => format!("; {workload}"),
             _ => text(cause),
         };
         match endpoint_selector {

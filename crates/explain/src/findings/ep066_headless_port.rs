@@ -18,13 +18,13 @@ use crate::models::traffic::{ServedBy, has_ready};
 
 about! {
     /// DNS answers with the addresses of the pods of a headless Service. Its clients connect to
-    /// them, and no proxy translates the port of the Service to the targetPort. The SRV record of a
-    /// named port has the number of the targetPort, and so have the slices, which ingress
-    /// controllers and meshes read: their clients are not affected. If pods have a hostname, as
-    /// those of a StatefulSet, clients use the names of pods and know their ports, so the severity
-    /// is info. It is no finding if each pod declares the port of the Service as a container port,
-    /// too. The status page does not know all container ports, and leaves the finding out for
-    /// Services that select pods.
+    /// them, and no proxy translates the port of the Service to the targetPort. The SRV record of
+    /// a named port has the number of the targetPort (a port without a name has no such record),
+    /// and so have the slices, which ingress controllers and meshes read: their clients are not
+    /// affected. If pods have a hostname, as those of a StatefulSet, clients use the names of pods
+    /// and know their ports, so the severity is info. It is no finding if each pod declares the
+    /// port of the Service as a container port, too. The status page does not know all container
+    /// ports, and leaves the finding out for Services that select pods.
     EP066 "headless-port" Warning
     "The Service is headless, and its endpoints listen on another port than the Service's."
 }
@@ -81,7 +81,7 @@ impl Finding for HeadlessPort {
         let Self { port, name, protocol, .. } = self;
         let ObjectKey { namespace, name: of } = service;
         let srv = match &**name {
-            "" => String::new(),
+            "" => ", or name the port, so that DNS has an SRV record with it".to_owned(),
             name => format!(
                 ", or ask DNS for the SRV record _{name}._{}.{of}.{namespace}.svc, which has it",
                 protocol.to_lowercase()
@@ -102,7 +102,11 @@ impl fmt::Display for HeadlessPort {
         write!(
             f,
             "no proxy translates the port {port}{name} of a headless Service to {targets}, on which its endpoints listen, so clients have to use {targets}"
-        )
+        )?;
+        match &*self.name {
+            "" => f.write_str("; no SRV record tells it, because the port has no name"),
+            _ => Ok(()),
+        }
     }
 }
 

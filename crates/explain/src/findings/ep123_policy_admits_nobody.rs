@@ -21,9 +21,10 @@ about! {
     /// A pod that some NetworkPolicy selects accepts only the connections that one of them admits.
     /// Here none of them admits anybody to a port of the Service, for example since they have no
     /// rule, or rules for other ports. Endpoints are published nevertheless, so clients wait for a
-    /// connection and give up. Network plugins enforce policies, or not, so the finding says *may*.
-    /// Pods in the network of their node are left out. A policy that admits some clients is no
-    /// finding: nobody knows here where yours are, unless you name one ([EP124](#ep124-client-not-admitted)).
+    /// connection and give up. Network plugins enforce policies, or not, so the finding says
+    /// *may*. Pods in the network of their node are left out. A policy that admits some clients is
+    /// no finding: nobody knows here where yours are, unless you name one
+    /// ([EP124](#ep124-client-not-admitted)).
     EP123 "policy-admits-nobody" Warning
     "NetworkPolicies may let nobody reach a port of the pods."
 }

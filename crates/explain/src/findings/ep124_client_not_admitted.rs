@@ -14,14 +14,14 @@ use crate::findings::rank::TrafficLost;
 use crate::models::client::Kept;
 
 about! {
-    /// `explain SERVICE --from NAMESPACE/POD` names a client. If policies limit the pods at both ends
-    /// of a connection, one has to admit the client to the port of the pods, and one has to let the
-    /// client connect to it. A policy has the port of the pods, which may differ from that of the
-    /// Service, and a `podSelector` alone means pods of the policy's own namespace. A client that asks
-    /// for the Service by its name has to reach a DNS server, too: it may not if no policy lets it use
-    /// port 53, or 5353 or 8053, on which some DNS servers listen. Network plugins enforce policies,
-    /// or not, so the finding says *may*. What rules about pods mean for those in the network of
-    /// their node is not known.
+    /// `explain SERVICE --from NAMESPACE/POD` names a client. If policies limit the pods at both
+    /// ends of a connection, one has to admit the client to the port of the pods, and one has to
+    /// let the client connect to it. A policy has the port of the pods, which may differ from that
+    /// of the Service, and a `podSelector` alone means pods of the policy's own namespace. A
+    /// client that asks for the Service by its name has to reach a DNS server, too: it may not if
+    /// no policy lets it use port 53, or 5353 or 8053, on which some DNS servers listen. Network
+    /// plugins enforce policies, or not, so the finding says *may*. What rules about pods mean for
+    /// those in the network of their node is not known.
     EP124 "client-not-admitted" Warning
     "NetworkPolicies may keep the client from the pods."
 }

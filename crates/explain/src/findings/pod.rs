@@ -59,6 +59,8 @@ pub struct PodExplanation {
     pub(crate) runs_nothing: bool,
     /// True if it is known that no other pod of the Service takes its place.
     pub(crate) is_alone: bool,
+    /// The node whose kubelet runs it from a file, if it is a static pod.
+    pub(crate) static_on: Option<Text>,
 }
 
 impl PodExplanation {
@@ -93,7 +95,11 @@ impl PodExplanation {
     /// Returns the remedy of the reason.
     pub fn remedy(&self) -> Option<Remedy> {
         let pods = PodsOf { service: &self.service, pod: &self.name, is_alone: self.is_alone };
-        self.reason.as_ref().map(|reason| PodReason::remedy(&[reason], &pods))
+        let remedy = PodReason::remedy(&[self.reason.as_ref()?], &pods);
+        Some(match &self.static_on {
+            Some(node) => remedy.of_static_pod(node),
+            None => remedy,
+        })
     }
 
     /// Returns true if `publishNotReadyAddresses` publishes the pod although something keeps it

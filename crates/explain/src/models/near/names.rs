@@ -30,8 +30,20 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
         is_generated && (stem == wanted_stem || stem == wanted),
         is_generated && (is_typo(stem, wanted_stem) || is_typo(stem, wanted)),
         continues(name, wanted) || continues(wanted, name),
+        is_abbreviated(name, wanted) || is_abbreviated(wanted, name),
     ];
     found.into_iter().position(|holds| holds && wanted != name)
+}
+
+/// Returns true if a name is another one with a shorter last word, as `legacy-db` is
+/// `legacy-database`.
+fn is_abbreviated(short: &str, long: &str) -> bool {
+    let (Some((stem, short)), Some((same, long))) = (short.rsplit_once('-'), long.rsplit_once('-')) else {
+        return false;
+    };
+    let mut letters = long.chars();
+    let is_part = short.chars().all(|c| letters.any(|letter| letter == c));
+    stem == same && short.len() > 1 && short.len() < long.len() && short.get(..1) == long.get(..1) && is_part
 }
 
 /// Returns the name without what a Deployment, StatefulSet, DaemonSet or Job adds to it for a pod.
@@ -67,6 +79,7 @@ mod tests {
         check("checkout-service", &["checkout", "check", "service"], &["checkout"]);
         check("v1", &["v2", "v3"], &[]);
         check("none", &["web", "api"], &[]);
+        check("legacy-db", &["legacy-database", "legacy-queue", "other-database"], &["legacy-database"]);
         check("a", &["a-1", "a-2", "a-3", "a-4", "a-5", "a-6"], &["a-1", "a-2", "a-3", "a-4", "a-5"]);
     }
 
