@@ -21,7 +21,7 @@ use kube_endpoint_explain::doctor::{
     Review, Unread, Webhook, for_manager, runs_beside, webhooks_of,
 };
 use kube_endpoint_explain::leftovers::OutputKind;
-use kube_endpoint_explain::{Diff, Options, diff};
+use kube_endpoint_explain::{Diff, Helper, Objects, Options, diff};
 
 use crate::place::Place;
 use crate::source::{MUTATING, SYSTEM, VALIDATING, instances, managers, version};
@@ -59,6 +59,7 @@ pub(crate) async fn facts(place: &Place, options: &Options) -> anyhow::Result<Fa
         own_reviews,
         webhooks,
         conflicts,
+        helpers,
         changes,
     ) = tokio::join!(
         outputs(client, OutputKind::EndpointSlice, Resource::SLICES),
@@ -70,6 +71,7 @@ pub(crate) async fn facts(place: &Place, options: &Options) -> anyhow::Result<Fa
         reviews(client, FOR_PLUGIN, None),
         webhooks(client),
         Resource::EVENTS.page(client, None, ListParams::default().fields("reason=ForeignWriteConflict")),
+        helpers(client),
         changes(place, options),
     );
     Ok(Facts {
@@ -85,6 +87,7 @@ pub(crate) async fn facts(place: &Place, options: &Options) -> anyhow::Result<Fa
         own_reviews,
         webhooks,
         conflicts: conflicts.map(|events| events.len()),
+        helpers,
         changes,
     })
 }
@@ -106,6 +109,18 @@ async fn upstream(client: &Client) -> Read<Vec<Instance>> {
         pods.extend(instances(client, Some(SYSTEM), selector).await?);
     }
     Ok(pods)
+}
+
+/// Reads the pods of kube-proxy and of the DNS servers.
+async fn helpers(client: &Client) -> Read<Objects> {
+    let names = [Helper::KubeProxy, Helper::Dns].map(Helper::label).join(",");
+    let params = ListParams::default().labels(&format!("k8s-app in ({names})"));
+    let pods = Resource::PODS.page(client, Some(SYSTEM), params).await?;
+    let with_kind = pods.into_iter().map(|mut pod| {
+        pod["kind"] = Resource::PODS.kind.into();
+        pod
+    });
+    Objects::read(with_kind).map_err(|error| Unread::Failed(error.to_string()))
 }
 
 /// Reads the Leases with the names that are usual, and with those of the pods' flags.

@@ -77,7 +77,7 @@ pub use findings::pod::{Place, PodExplanation, Publication};
 pub use findings::pod_reason::{DeadPort, Disruption, NamedPort};
 pub use findings::rank::{Rank, TrafficLost};
 pub use findings::*;
-pub use models::cluster::{SomeNodes, StaleLease, Unserved, Waiting};
+pub use models::cluster::{Helper, NotReadyPods, SomeNodes, StaleLease, Unserved, Waiting};
 pub use models::dead::{DeadEndpoint, WhyDead};
 pub use models::hand_over::HandOver;
 pub use models::hint::HintReason;

@@ -1,13 +1,13 @@
 //! Tests what `doctor` says about clusters with one controller, with two, and with few permissions.
 
 use kube_endpoint_core_model::Timestamp;
-use kube_endpoint_explain::Verb;
 use kube_endpoint_explain::doctor::{
     Answer, Counts, FOR_MANAGER, FOR_PLUGIN, Facts, Instance, Lease, Outputs, Permission, Report, Review,
     Unread, examine, for_manager, webhooks_of,
 };
 use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::text::{Colors, Layout};
+use kube_endpoint_explain::{Objects, Verb};
 use serde_json::{Value, json};
 
 const KCM: &str = "kube-controller-manager";
@@ -94,6 +94,7 @@ fn upstream_only() -> Facts {
         own_reviews: Ok(allowed(FOR_PLUGIN)),
         webhooks: Ok(Vec::new()),
         conflicts: Ok(0),
+        helpers: Ok(Objects::new()),
         changes: Ok(Counts { services: 2, ..Counts::default() }),
     }
 }
@@ -225,6 +226,7 @@ pub(crate) fn forbidden() -> Facts {
         own_reviews: Ok(vec![Review { permission: FOR_PLUGIN[0], is_allowed: false }]),
         webhooks: Err(forbidden("list validatingwebhookconfigurations.admissionregistration.k8s.io")),
         conflicts: Err(forbidden("list events")),
+        helpers: Err(forbidden("list pods in kube-system")),
         changes: Err(forbidden("list services")),
     }
 }
@@ -541,4 +543,21 @@ fn the_report_as_json() {
     let mut facts = manager_only();
     facts.slices.as_mut().unwrap().left = 9000;
     insta::assert_snapshot!(serde_json::to_string_pretty(&examine(&facts, now())).unwrap());
+}
+
+#[test]
+fn pods_of_kube_proxy_and_of_dns_servers_that_are_not_ready_are_to_do() {
+    let pod = |name: &str, label: &str, status: &str| {
+        json!({"kind": "Pod", "metadata": {"name": name, "namespace": "kube-system", "labels": {"k8s-app": label}},
+            "spec": {"nodeName": "node-1"},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": "2025-01-01T00:00:00Z"}]}})
+    };
+    let pods = [
+        pod("kube-proxy-a", "kube-proxy", "False"),
+        pod("kube-proxy-b", "kube-proxy", "True"),
+        pod("coredns-a", "kube-dns", "False"),
+    ];
+    let report = examine(&Facts { helpers: Ok(Objects::read(pods).unwrap()), ..upstream_only() }, now());
+    insta::assert_snapshot!(report.to_do.join("\n"));
+    assert_eq!(report.exit_code(), 1);
 }

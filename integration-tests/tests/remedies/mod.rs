@@ -176,7 +176,13 @@ impl<'f> Scene<'f> {
         for change in &self.fault.person {
             let server = &self.server;
             let at = |kind: &str, name: &str| {
-                let namespace = if kind == "Node" { "" } else { "default" };
+                let of = self
+                    .fault
+                    .objects
+                    .iter()
+                    .find(|it| it["kind"] == *kind && it["metadata"]["name"] == *name);
+                let namespace = of.and_then(|it| it["metadata"]["namespace"].as_str()).unwrap_or("default");
+                let namespace = if kind == "Node" { "" } else { namespace };
                 path(namespace, &kind.to_lowercase(), name)
             };
             match change {

@@ -23,8 +23,8 @@ use crate::findings::code::Severity;
 use crate::findings::finding::Problem;
 use crate::findings::inputs::Behind;
 use crate::findings::rank::{Rank, TrafficLost};
-use crate::findings::{ClusterUnserved, Code, Fault, OrphanedEndpoints, OrphanedSlice};
-use crate::models::cluster::{ClusterFacts, Waiting};
+use crate::findings::{ClusterUnserved, Code, Fault, OrphanedEndpoints, OrphanedSlice, ProxyNotReady};
+use crate::models::cluster::{ClusterFacts, Helper, NotReadyPods, Waiting};
 use crate::models::near::NearIndex;
 
 /// One problem of one object.
@@ -246,6 +246,12 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         problems.extend(of_service(explanation, key));
     }
     problems.extend(of_leftovers(objects, options, lint_options));
+    let proxies =
+        NotReadyPods::of(objects, Helper::KubeProxy, now).filter(|_| lint_options.selector.is_none());
+    problems.extend(proxies.map(|pods| {
+        let object = pods.object();
+        of_fault("Cluster", object.clone(), &object, &ProxyNotReady(pods).into())
+    }));
     problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(
         |missing| {
             let Referrer { kind, object } = missing.reference.from.clone();

@@ -318,6 +318,7 @@ mod ep121_backend_port_not_found;
 mod ep122_backend_not_permitted;
 mod ep123_policy_admits_nobody;
 mod ep124_client_not_admitted;
+mod ep125_proxy_not_ready;
 
 registry! {
     Published = ep000_published;
@@ -407,6 +408,7 @@ registry! {
     BackendNotPermitted = ep122_backend_not_permitted: BackendNotPermitted;
     PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
     ClientNotAdmitted = ep124_client_not_admitted: ClientNotAdmitted;
+    ProxyNotReady = ep125_proxy_not_ready: ProxyNotReady;
 }
 
 /// Returns those reasons that are of one kind.

@@ -1,6 +1,7 @@
 //! Facts about the whole cluster on which the explanation of each Service depends. They are
 //! gathered once for all Services.
 
+mod helpers;
 mod topology;
 mod unserved;
 
@@ -11,6 +12,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::signs::Signs;
 
+pub use helpers::{Helper, NotReadyPods};
 pub use topology::SomeNodes;
 pub(crate) use topology::TopologyNodes;
 pub(crate) use unserved::SILENCE;

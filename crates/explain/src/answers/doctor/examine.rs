@@ -12,6 +12,7 @@ use super::two_at_once::{is_manager_alone, two_at_once, two_managers};
 use crate::facts::age;
 use crate::facts::answer::Answer;
 use crate::facts::lease::LeaseState;
+use crate::models::cluster::{Helper, NotReadyPods};
 
 /// Makes the report of the facts. `now` is the time of the reading.
 pub fn examine(facts: &Facts, now: Timestamp) -> Report {
@@ -171,6 +172,7 @@ fn to_do(
              reason=ForeignWriteConflict"
         ));
     }
+    all.extend(helpers(facts, now));
     // Beside kube-controller-manager it writes few of them.
     let writes_all = matches!(manager, Manager::Leads(_)) && !facts.are_beside();
     if writes_all && changes.is_some_and(|changes| changes.total() > 0) {
@@ -179,6 +181,26 @@ fn to_do(
         );
     }
     all
+}
+
+/// Tells about pods of kube-proxy and of the DNS servers that are not ready.
+fn helpers(facts: &Facts, now: Timestamp) -> Vec<String> {
+    let of = |helper| NotReadyPods::of(facts.helpers.as_ref().ok()?, helper, now);
+    let tell = |found: NotReadyPods| {
+        let (program, harm) = match found.program {
+            Helper::KubeProxy => ("kube-proxy", "clients on their nodes may be sent to pods that are gone"),
+            Helper::Dns => ("the cluster's DNS", "names may not be found"),
+        };
+        let are = if found.pods.len() == 1 { "is" } else { "are" };
+        format!(
+            "{} of {} pods of {program} {are} not ready ({}): {harm}. kubectl -n kube-system describe pod {}",
+            found.pods.len(),
+            found.of,
+            found.nodes.join(", "),
+            found.pods.join(" ")
+        )
+    };
+    [Helper::KubeProxy, Helper::Dns].into_iter().filter_map(of).map(tell).collect()
 }
 
 fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce, now: Timestamp) -> Vec<String> {
@@ -217,6 +239,7 @@ fn not_known(facts: &Facts, loops: &[LoopReport], two_at_once: &TwoAtOnce, now: 
     unread("Leases", facts.leases.as_ref().err());
     unread("Leases of other namespaces", facts.leases_elsewhere.as_ref().err());
     unread("Pods of kube-controller-manager", facts.upstream.as_ref().err());
+    unread("Pods of kube-proxy and of DNS servers", facts.helpers.as_ref().err());
     unread("Pods of kube-endpoint-manager", facts.managers.as_ref().err());
     let reviews = facts.manager_reviews.as_ref().and_then(|reviews| reviews.as_ref().err());
     unread("Permissions of kube-endpoint-manager", reviews);

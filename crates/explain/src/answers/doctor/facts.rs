@@ -10,6 +10,7 @@ use super::{Outputs, Review, Webhook};
 use crate::answers::diff::{Change, Verb};
 use crate::facts::json::each;
 use crate::facts::lease::{Lease, MANAGER_LEASE, SYSTEM, key_of};
+use crate::facts::objects::Objects;
 use crate::facts::output_kind::OutputKind;
 
 /// Something that was read, or the reason why it was not.
@@ -50,6 +51,8 @@ pub struct Facts {
     pub webhooks: Read<Vec<Webhook>>,
     /// The number of events that report a fight over outputs.
     pub conflicts: Read<usize>,
+    /// The pods of kube-proxy and of the DNS servers in kube-system.
+    pub helpers: Read<Objects>,
     /// The writes that the controllers would make.
     pub changes: Read<Counts>,
 }
