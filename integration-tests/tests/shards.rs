@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_endpoint_controllers::{Gate, Gates, Settings};
+use kube_endpoint_controllers::{Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
 use kube_endpoint_testing::MetricsPage;
