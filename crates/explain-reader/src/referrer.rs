@@ -86,8 +86,8 @@ impl Reader {
         Err(ReadError::NotFound(format!("the server has no {}: {why}", of.kind)))
     }
 
-    /// Reads an object that sends clients to Services, a Gateway or a workload, and what explains each
-    /// Service.
+    /// Reads an object that sends clients to Services, a Gateway or a workload, and what explains
+    /// each Service.
     ///
     /// # Errors
     ///

@@ -17,8 +17,8 @@ use crate::findings::finding::Problem;
 use crate::findings::{BackendNotFound, Code, Fault};
 use crate::models::near::nearest_names;
 
-/// The explanation of an object that sends clients to Services, of a Gateway, or of a workload whose
-/// pods are behind Services.
+/// The explanation of an object that sends clients to Services, of a Gateway, or of a workload
+/// whose pods are behind Services.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -284,7 +284,8 @@ impl BackendsExplanation {
         Self { not_read, ..self }
     }
 
-    /// Sets the Services that nearly select the pods of a workload, from all those of its namespace.
+    /// Sets the Services that nearly select the pods of a workload, from all those of its
+    /// namespace.
     pub fn with_near(self, services: ServicesOf) -> Self {
         let ServicesOf { nearly, not_selecting, .. } = services;
         Self { nearly, not_selecting, ..self }

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::facts::json::{each, text};
 use crate::facts::workload::WORKLOADS;
 
-/// An object that sends clients to Services, or a workload whose pods serve them. Prints as `Ingress shop/web`.
+/// An object that sends clients to Services, or a workload whose pods serve them. Prints as
+/// `Ingress shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Referrer {

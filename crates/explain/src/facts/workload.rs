@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(read.idle, Some(want));
     }
 
-    /// What an operator made is not the work of another workload.
+    /// An owned ReplicaSet is not the work of another workload.
     #[test]
     fn a_replica_set_of_a_deployment_is_owned() {
         for (kind, is_owned) in
