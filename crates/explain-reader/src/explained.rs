@@ -27,8 +27,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// [`ReadError::NotFound`] if there is no such Service or client, and others if reading fails. Kinds that
-    /// the user may not read are no errors.
+    /// [`ReadError::NotFound`] if there is no such Service or client, and others if reading fails.
+    /// Kinds that the user may not read are no errors.
     pub async fn explain_service(
         &self,
         key: &ObjectKey,

@@ -221,7 +221,7 @@ fn wrong_input_names_the_file_and_the_object() {
     );
 }
 
-/// What controllers write is missing, and nothing else.
+/// Only the slices that controllers write are missing.
 #[test]
 fn a_slice_that_somebody_wrote_is_read_without_those_of_controllers() {
     const SLICE: &str = r#"

@@ -75,8 +75,8 @@ impl Policy {
         let (ingress, egress): (Vec<_>, Vec<_>) = (rules("ingress", "from"), rules("egress", "to"));
         let types = spec["policyTypes"].as_array();
         let is_about = |name: &str| types.map(|types| types.iter().any(|it| it == name));
-        // Without policyTypes, a policy is about incoming connections, and about outgoing ones if it
-        // has rules for them.
+        // Without policyTypes, a policy is about incoming connections, and about outgoing ones if
+        // it has rules for them.
         let is_ingress = is_about("Ingress").unwrap_or(true);
         let is_egress = is_about("Egress").unwrap_or(!egress.is_empty());
         let pods = LabelSelectorFields::deserialize(&spec["podSelector"]).ok()?;

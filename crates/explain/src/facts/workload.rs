@@ -107,7 +107,7 @@ pub enum Idle {
     Paused,
     /// A suspended Job or CronJob.
     Suspended,
-    /// A CronJob of which no Job runs.
+    /// A CronJob whose Jobs do not run now.
     BetweenRuns { schedule: Text },
     /// A Job that has completed, or failed.
     Finished { as_failed: bool, message: Text },

@@ -20,8 +20,8 @@ about! {
     /// of the Service, and a `podSelector` alone means pods of the policy's own namespace. A
     /// client that asks for the Service by its name has to reach a DNS server, too: it may not if
     /// no policy lets it use port 53, or 5353 or 8053, on which some DNS servers listen. Network
-    /// plugins enforce policies, or not, so the finding says *may*. What rules about pods mean for
-    /// those in the network of their node is not known.
+    /// plugins enforce policies, or not, so the finding says *may*. Nobody knows here what rules
+    /// about pods mean for those in the network of their node.
     EP124 "client-not-admitted" Warning
     "NetworkPolicies may keep the client from the pods."
 }

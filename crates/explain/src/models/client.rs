@@ -1,4 +1,4 @@
-//! What NetworkPolicies say about the connections of one client to the pods of a Service.
+//! Judges by NetworkPolicies the connections of one client to the pods of a Service.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub struct Kept {
 
 /// The connections of a client to the pods of a Service.
 pub(crate) struct Connections {
-    /// What may keep the client from them.
+    /// The policies that may keep the client from them.
     pub(crate) kept: Vec<Kept>,
     /// The reasons why not all is known, as parts of a sentence.
     pub(crate) open: Vec<String>,
