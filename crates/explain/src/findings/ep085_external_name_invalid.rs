@@ -192,7 +192,7 @@ mod tests {
         assert!(to_db.clone().and(primary).says("default/db, which does not exist"));
         assert!(to_db.and(back).says("leads back to it"));
         let short = web.clone().with("Service/web", alias("db"));
-        assert!(!short.clone().finds(Code::ExternalNameInvalid), "it may be the name of a host");
+        assert!(!short.finds(Code::ExternalNameInvalid), "it may be the name of a host");
         let db = service("db", json!({"clusterIP": "None", "ports": [{"port": 80}]}));
         assert!(short.and(db.clone()).says("a short name of the Service default/db"));
         for of in ["db.default", "db.default.svc"] {
