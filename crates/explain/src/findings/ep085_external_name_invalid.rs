@@ -76,8 +76,8 @@ impl NoName {
 /// The maximum number of aliases that lead from one to the next.
 const ALIASES: usize = 8;
 
-/// Returns the Service whose name without the domain of the cluster is the alias: DNS takes the name
-/// as it is, and the search domains of a pod are for what its programs ask.
+/// Returns the Service whose name without the domain of the cluster is the alias. DNS takes the
+/// name as it is, and the search domains of a pod are for what its programs ask.
 fn shortened(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
     let mut parts = external_name.trim().trim_end_matches('.').split('.');
     let name = parts.next()?;
