@@ -12,7 +12,7 @@ use crate::answers::near_services::{NearService, NotSelecting, ServicesOf, servi
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::references::{AskedPort, GATEWAY, INGRESS, Reference, Referrer};
-use crate::facts::workload::{IdleWorkload, Workload};
+use crate::facts::workload::{Idle, IdleWorkload, Workload};
 use crate::findings::finding::Problem;
 use crate::findings::{BackendNotFound, Code, Fault};
 use crate::models::near::nearest_names;
@@ -114,6 +114,8 @@ pub fn explain_backends(
         false => (worst, summary(objects, of, &backends)),
     };
     let idle = objects.workload(of.kind, &of.object).and_then(Workload::why_idle);
+    // It may have pods from before: the status that is missing does not tell.
+    let idle = idle.filter(|idle| idle.idle != Idle::Unseen);
     let absent_class = objects.raw.absent_classes.get(&of.object).filter(|_| of.kind == INGRESS);
     let (status, message) = match (&idle, absent_class) {
         (Some(idle), _) => (status, format!("{idle}; {summary}")),
@@ -249,6 +251,13 @@ fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
             GATEWAY if !objects.raw.routes.contains_key(&of.object) => "no route names it",
             GATEWAY => "its routes send clients to no Service",
             _ => "it sends clients to no Service",
+        }
+        .to_owned();
+    }
+    if backends.iter().all(|it| it.verdict.code == Code::ExternalName) {
+        return match backends {
+            [_] => "its Service is an alias of a DNS name",
+            _ => "its Services are aliases of DNS names",
         }
         .to_owned();
     }

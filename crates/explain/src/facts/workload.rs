@@ -44,6 +44,7 @@ impl fmt::Display for IdleWorkload {
             }
             Idle::NoReplicas { .. } => write!(f, "is scaled to zero"),
             Idle::Paused => write!(f, "is paused and makes no pods"),
+            Idle::Unseen => write!(f, "makes no pods: no controller has looked at it yet"),
             Idle::Suspended => write!(f, "is suspended"),
             Idle::BetweenRuns { schedule } => {
                 write!(f, "has pods only while one of its Jobs runs, by its schedule {schedule}")
@@ -71,6 +72,12 @@ impl IdleWorkload {
         match &self.idle {
             Idle::NoReplicas { .. } => format!("Scale {of} up, if clients should get an answer"),
             Idle::Paused => format!("Resume the rollout of {of}"),
+            Idle::Unseen if *self.kind == *"Rollout" => {
+                format!("Look at the controller of Argo Rollouts, which makes the pods of {of}")
+            }
+            Idle::Unseen => format!(
+                "Look at kube-controller-manager, which makes the pods of {of}: it does not run, or may not write"
+            ),
             Idle::Suspended => format!("Resume {of}"),
             Idle::BetweenRuns { .. } => format!(
                 "Nothing, if clients need an answer only while a Job of {of} runs; else run the program in a Deployment"
@@ -105,6 +112,8 @@ pub enum Idle {
     },
     /// A paused Deployment makes no ReplicaSet for its template.
     Paused,
+    /// No controller has written a status.
+    Unseen,
     /// A suspended Job or CronJob.
     Suspended,
     /// A CronJob whose Jobs do not run now.
@@ -199,7 +208,12 @@ impl Idle {
         if let Some(refused) = condition("ReplicaFailure") {
             return Some(Self::Refused { message: message(refused) });
         }
-        (spec["paused"] == true).then_some(Self::Paused)
+        if spec["paused"] == true {
+            return Some(Self::Paused);
+        }
+        // A server counts the generations; a manifest has none.
+        let is_stored = object["metadata"]["generation"].is_number();
+        (is_stored && status["observedGeneration"].is_null()).then_some(Self::Unseen)
     }
 }
 
@@ -226,10 +240,14 @@ mod tests {
                 json!({"metadata": {"name": "web", "generation": 2}, "spec": spec, "status": status});
             assert_eq!(Workload::read(kind, &object).unwrap().idle, want, "{kind}");
         };
-        check("Deployment", json!({"replicas": 1}), json!({}), None);
+        let seen = json!({"observedGeneration": 1});
+        check("Deployment", json!({"replicas": 1}), seen.clone(), None);
+        check("Deployment", json!({"replicas": 1}), json!({}), Some(Idle::Unseen));
+        let manifest = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}});
+        assert_eq!(Workload::read("Deployment", &manifest).unwrap().idle, None);
         check("Deployment", json!({"replicas": 0}), json!({}), Some(Idle::NoReplicas { by: None, at: None }));
-        check("Deployment", json!({"replicas": 2, "paused": true}), json!({}), Some(Idle::Paused));
-        let refused = json!({"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]});
+        check("Deployment", json!({"replicas": 2, "paused": true}), seen, Some(Idle::Paused));
+        let refused = json!({"observedGeneration": 2, "conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]});
         check(
             "ReplicaSet",
             json!({"replicas": 1}),
