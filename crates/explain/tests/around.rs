@@ -168,7 +168,8 @@ fn a_wrong_way_to_a_service_that_serves_is_told() {
 #[test]
 fn each_kind_of_workload_is_explained() {
     for kind in WORKLOADS {
-        let says = of_workload(kind, &json!({}), &json!({"active": [{"name": "web-1"}], "observedGeneration": 1}));
+        let says =
+            of_workload(kind, &json!({}), &json!({"active": [{"name": "web-1"}], "observedGeneration": 1}));
         assert_eq!((says.backends.len(), &*says.message), (1, "its Service receives no traffic"), "{kind}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::ServicePort;
 use kube_endpoint_core_model::{ObjectKey, Pod, Text};
 use serde::Serialize;
