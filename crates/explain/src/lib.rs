@@ -58,6 +58,7 @@ pub use answers::backends::{Advised, Backend, BackendsExplanation, explain_backe
 pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use answers::explain::{NamedBy, PodServices, ServiceSays, explain, explain_pod};
 pub use answers::explanation::{Explanation, ServiceVerdict, Status};
+pub use answers::history::LastChange;
 pub use answers::lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use answers::near_services::{NearService, NotSelecting, ServicesOf, services_of};
 pub use answers::render::{Rendered, render};

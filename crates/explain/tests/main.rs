@@ -13,6 +13,7 @@ mod explanations;
 mod fault_manifests;
 mod faults;
 mod generated;
+mod history;
 mod json_schema;
 mod kubelet;
 mod laws;

@@ -36,9 +36,21 @@ use serde_json::Value;
 
 use server::{Shop, shop_objects, stderr, stdout};
 
-/// Returns the text without lines that contain ages.
+/// Returns the text without the headline's end and without lines that contain ages.
 fn without_ages(text: &str) -> String {
-    text.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
+    let timeless = without_history(text);
+    timeless.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the text without the end of the headline, which tells since when the state lasts, and
+/// without the sentence about the last change.
+fn without_history(text: &str) -> String {
+    let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let head = head.split("  since ").next().unwrap_or_default();
+    let is_change = rest.starts_with("Last change");
+    let (change, after) = rest.split_once(").\n").filter(|_| is_change).unwrap_or(("", rest));
+    assert!(change.lines().count() < 4, "{text}");
+    format!("{head}\n{after}")
 }
 
 #[tokio::test(flavor = "multi_thread")]

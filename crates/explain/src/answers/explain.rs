@@ -1,6 +1,7 @@
 //! Explains one Service, or one pod.
 
 use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
+use crate::answers::history::Present;
 use crate::answers::near_services::{NearService, NearServices, NotSelecting};
 use crate::facts::across::Across;
 use crate::facts::age;
@@ -134,9 +135,25 @@ pub(crate) fn explain_with(
     let what = if planned.slices.is_some() { "pods" } else { "addresses" };
     let slices: Vec<_> = subject.slices().iter().map(|slice| summary(objects, slice, options)).collect();
     let endpoints = endpoints_summary(objects, key);
+    let verdict = explanation::verdict(counts, what, &served.by, &to_do, open);
+    let present = Present {
+        objects,
+        service,
+        status: verdict.status,
+        cause: explanation::position_of_cause(&verdict, &to_do).and_then(|at| to_do.get(at)),
+        faults: &faults,
+        pods: &pods,
+        explained: &explained,
+        near: &nearly_matching,
+        now,
+    };
+    let since = present.since();
+    let last_change = present.last_change(since);
     Some(Explanation {
         service: key.clone(),
-        verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
+        verdict,
+        since,
+        last_change,
         served_by: served.by,
         selected_by,
         pods_by_publication: counts,

@@ -1,5 +1,6 @@
 //! The explanation of one Service, as data.
 
+use crate::answers::history::LastChange;
 use crate::facts::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
@@ -24,6 +25,12 @@ use serde::{Serialize, Serializer};
 pub struct Explanation {
     pub service: ObjectKey,
     pub verdict: ServiceVerdict,
+    /// Since when its state lasts, at least, if the objects show that.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The last change before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<LastChange>,
     /// The program that sends clients to its endpoints.
     pub served_by: ServedBy,
     /// The EndpointSelector that the Service names.
@@ -230,10 +237,20 @@ impl Serialize for Faults {
     }
 }
 
+/// Returns the position of the advice about the finding of a verdict.
+pub(crate) fn position_of_cause(verdict: &ServiceVerdict, to_do: &[Advice]) -> Option<usize> {
+    to_do.iter().position(|it| it.code == verdict.code && verdict.message.ends_with(&it.message))
+}
+
 /// The maximum number of pods that an advice names.
 const EXAMPLES: usize = 3;
 
 impl Explanation {
+    /// Returns the position of the advice about the finding of the verdict.
+    pub(crate) fn cause(&self) -> Option<usize> {
+        position_of_cause(&self.verdict, &self.to_do)
+    }
+
     /// Returns the codes of all findings, sorted, each once.
     pub fn codes(&self) -> Vec<Code> {
         let of_pods = self.pods.iter().filter_map(|pod| pod.reason.as_ref()).map(Problem::code);

@@ -6,6 +6,7 @@ pub mod doctor;
 pub(crate) mod explain;
 pub mod explanation;
 pub mod figures;
+pub(crate) mod history;
 pub(crate) mod links;
 pub mod lint;
 pub(crate) mod near_services;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::facts::details::{self, RecentEvent};
+use crate::facts::edits::Edit;
 use crate::facts::json::{each, pairs, text, time};
 use crate::facts::references::{self, Referrer};
 use crate::facts::spelling;
@@ -33,6 +34,8 @@ pub(crate) struct RawFields {
     pub(crate) external_names: HashMap<ObjectKey, Text>,
     /// Annotations and labels of Services that are nearly annotations of ours.
     mistyped: HashMap<ObjectKey, Vec<MistypedKey>>,
+    /// Who changed the selectors and ports of Services.
+    edits: HashMap<ObjectKey, Vec<Edit>>,
     /// `metadata.finalizers` of Services that are being deleted.
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// Of nodes.
@@ -175,6 +178,7 @@ impl RawFields {
         self.serving.extend(other.serving);
         self.external_names.extend(other.external_names);
         self.mistyped.extend(other.mistyped);
+        self.edits.extend(other.edits);
         self.finalizers.extend(other.finalizers);
         self.nodes.extend(other.nodes);
         self.need_no_pods.extend(other.need_no_pods);
@@ -194,6 +198,7 @@ impl RawFields {
     /// Removes the fields of a Service.
     pub(crate) fn forget_service(&mut self, key: &ObjectKey) {
         self.external_names.remove(key);
+        self.edits.remove(key);
         self.finalizers.remove(key);
         self.need_no_pods.remove(key);
         self.pending_load_balancers.remove(key);
@@ -234,6 +239,7 @@ impl RawFields {
                 if !mistyped.is_empty() {
                     self.mistyped.insert(key.clone(), mistyped);
                 }
+                self.edits.insert(key.clone(), Edit::all_of(metadata));
                 if let Some(program) = serving_elsewhere(metadata) {
                     self.need_no_pods.insert(key.clone(), program);
                 }
@@ -285,6 +291,11 @@ impl RawFields {
     /// Returns the annotations and labels of a Service that are nearly annotations of ours.
     pub(crate) fn mistyped_keys(&self, service: &ObjectKey) -> &[MistypedKey] {
         self.mistyped.get(service).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns who changed the selector and the ports of a Service, if that is known.
+    pub(crate) fn edits(&self, service: &ObjectKey) -> &[Edit] {
+        self.edits.get(service).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the slices of a namespace whose names begin with that of a Service, and that name no

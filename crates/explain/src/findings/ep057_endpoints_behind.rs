@@ -63,6 +63,10 @@ impl Finding for EndpointsBehind {
         (!behind.is_late || behind.is_meant() || may_be_off).then_some(Severity::Info)
     }
 
+    fn since(&self) -> Option<Timestamp> {
+        self.behind.since
+    }
+
     fn remedy(&self, service: &ObjectKey) -> Remedy {
         let late = || {
             match (self.others_written, self.is_alone) {

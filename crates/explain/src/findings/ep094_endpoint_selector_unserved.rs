@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use super::Finding;
@@ -37,6 +37,10 @@ impl Finding for EndpointSelectorUnserved {
             Some(Self { endpoint_selector: name.clone(), is_old, behind })
         });
         unseen.into_iter().collect()
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.behind.since
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

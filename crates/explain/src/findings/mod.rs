@@ -18,7 +18,7 @@ mod testing;
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::remedy::Remedy;
@@ -86,6 +86,11 @@ pub(crate) trait Finding: fmt::Display {
 
     /// Returns the severity, or `None` if it is that of the code.
     fn severity(&self) -> Option<Severity> {
+        None
+    }
+
+    /// Returns the time since which it holds, if that is known.
+    fn since(&self) -> Option<Timestamp> {
         None
     }
 
@@ -429,6 +434,10 @@ impl Fault {
     /// Returns the remedy. `service` is the Service that has the finding.
     pub fn remedy(&self, service: &ObjectKey) -> Remedy {
         self.finding().remedy(service)
+    }
+
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        self.finding().since()
     }
 
     pub(crate) fn explains_pod(&self, pod: &Text, reason: &PodReason) -> bool {
