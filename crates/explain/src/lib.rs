@@ -71,6 +71,7 @@ pub use facts::remedy::{PatchForm, Person, Remedy, Step};
 pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, deployment_of};
 pub use facts::{age, details, references};
 pub use findings::code::{Severity, UnknownCode};
+pub use findings::evidence::{Evidence, EvidenceObject};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;
 pub use findings::pod::{Place, PodExplanation, Publication};

@@ -11,7 +11,7 @@ use kube_endpoint_explain::{
     Code, Explanation, LintOptions, LintReport, Objects, Options, Remedy, explain, lint,
 };
 use kube_endpoint_testing::Cluster;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fault_manifests::{Fault, manifests};
 
@@ -28,6 +28,10 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn of(fault: &Fault) -> Self {
         Self { fault: fault.clone(), cluster: fault.settled(now(), &fault.options()) }
+    }
+
+    pub(crate) fn objects(&self) -> &[Value] {
+        self.cluster.objects()
     }
 
     fn readable(&self) -> Objects {

@@ -12,6 +12,7 @@ mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;
+mod fields;
 mod generated;
 mod history;
 mod json_schema;

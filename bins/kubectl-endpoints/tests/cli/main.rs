@@ -301,7 +301,11 @@ async fn what_is_forbidden_is_named_and_the_rest_is_shown() {
     let notes = stderr(&output);
     assert!(notes.contains("You may not read nodes: "), "{notes}");
     assert!(notes.contains("You may not read events: "), "{notes}");
-    assert!(stdout(&output).starts_with("DOWN  Service shop/cart  EP017 not-ready\n"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).starts_with("DOWN  Service shop/cart  EP017 not-ready  since "),
+        "{}",
+        stdout(&output)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

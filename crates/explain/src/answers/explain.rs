@@ -10,6 +10,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::facts::raw::Serving;
 use crate::findings::counts::{self, Counts};
+use crate::findings::evidence::{PodRead, Read};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::{
@@ -127,7 +128,8 @@ pub(crate) fn explain_with(
         cluster,
     });
     let open = open_question(&faults);
-    let to_do = explanation::advice(service, &faults, &explained, counts);
+    let read = Read::new(objects, key);
+    let to_do = explanation::advice(service, &faults, &explained, counts, &read);
     faults.sort_by_key(|fault| {
         let lost = fault.traffic_lost(counts.is_down());
         (Reverse((fault.severity(), lost)), fault.code())
@@ -157,7 +159,7 @@ pub(crate) fn explain_with(
         served_by: served.by,
         selected_by,
         pods_by_publication: counts,
-        faults: Faults::new(key, faults),
+        faults: Faults::new(&read, key, faults),
         pods: explained,
         nearly_matching_pods: nearly_matching.pods,
         nearly_matching: nearly_matching.groups,
@@ -421,7 +423,11 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         has_failed_peer: template(pod).is_some_and(|template| failed.contains(template)),
         now: *now,
     };
+    let reason = judged.reason();
+    let of_service = Read::new(objects, &service.key);
+    let read = PodRead { of_service, pod, details: judged.details };
     Some(PodExplanation {
+        evidence: reason.as_ref().map(|reason| reason.finding().evidence(&read)).unwrap_or_default(),
         is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
@@ -431,7 +437,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         node: pod.node_name.clone(),
         ports: ports_of(pod),
         publication: judged.publication(),
-        reason: judged.reason(),
+        reason,
         places,
     })
 }

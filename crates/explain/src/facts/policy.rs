@@ -13,7 +13,7 @@ use crate::facts::json::each;
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) name: Text,
-    pods: LabelSelector,
+    pub(crate) pods: LabelSelector,
     rules: Vec<Rule>,
 }
 

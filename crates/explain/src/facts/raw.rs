@@ -96,6 +96,8 @@ impl MistypedKey {
 pub(crate) struct NodeDetails {
     /// The minor version of its kubelet.
     pub(crate) kubelet: Option<u32>,
+    /// The status of its `Ready` condition, or empty.
+    pub(crate) ready: Text,
     /// The message of its `Ready` condition if that is not true, else empty.
     pub(crate) not_ready_message: Text,
     /// Since when that is so.
@@ -108,10 +110,12 @@ pub(crate) struct NodeDetails {
 impl NodeDetails {
     fn read(node: &Value) -> Self {
         let (spec, status) = (&node["spec"], &node["status"]);
-        let ready = each(&status["conditions"]).find(|it| it["type"] == "Ready" && it["status"] != "True");
+        let condition = each(&status["conditions"]).find(|it| it["type"] == "Ready");
+        let ready = condition.filter(|it| it["status"] != "True");
         let keeps_away = |taint: &Value| matches!(text(&taint["effect"]), "NoSchedule" | "NoExecute");
         Self {
             kubelet: minor(text(&status["nodeInfo"]["kubeletVersion"])),
+            ready: condition.map(|it| text(&it["status"]).into()).unwrap_or_default(),
             not_ready_message: ready.map(|ready| text(&ready["message"]).into()).unwrap_or_default(),
             not_ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
             keeps_pods_away: spec["unschedulable"] == true || each(&spec["taints"]).any(keeps_away),

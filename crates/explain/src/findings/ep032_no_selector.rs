@@ -10,6 +10,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -40,6 +41,10 @@ impl Finding for NoSelector {
             return Vec::new();
         }
         vec![Self { unlabelled: inputs.objects.raw.unlabelled_slices(key) }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.selector()]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

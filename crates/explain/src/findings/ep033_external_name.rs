@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -25,6 +26,10 @@ pub struct ExternalName {}
 impl Finding for ExternalName {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         inputs.is_alias().then_some(Self {}).into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(".spec.type", "ExternalName")]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

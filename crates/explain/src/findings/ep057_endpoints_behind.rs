@@ -13,6 +13,7 @@ use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
 use crate::facts::signs::by_controller;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{Behind, FaultInputs};
 
 about! {
@@ -65,6 +66,10 @@ impl Finding for EndpointsBehind {
 
     fn since(&self) -> Option<Timestamp> {
         self.behind.since
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.endpoints()]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

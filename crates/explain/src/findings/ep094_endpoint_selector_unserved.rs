@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use super::words::start_selector_controller;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{Behind, FaultInputs};
 use crate::findings::rank::TrafficLost;
 
@@ -41,6 +42,10 @@ impl Finding for EndpointSelectorUnserved {
 
     fn since(&self) -> Option<Timestamp> {
         self.behind.since
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.names_selector(&self.endpoint_selector)).chain(read.slices()).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {
