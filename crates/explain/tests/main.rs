@@ -3,6 +3,7 @@
 
 mod alarms;
 mod around;
+mod brief;
 mod causes;
 mod consumers;
 mod converted;

@@ -309,6 +309,22 @@ async fn what_is_forbidden_is_named_and_the_rest_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_short_form_of_a_service_is_short() {
+    let shop = Shop::start(Vec::new()).await;
+    let output = shop.run(&["explain", "frontend-typo", "-o", "json", "--brief"]).await;
+    assert!(output.stdout.len() <= 8192, "{}", stdout(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["kind"], &json["verdict"]["code"]), (&"BriefExplanation".into(), &"EP012".into()));
+    assert_eq!(json["evidence"][0]["field"], ".spec.ports");
+    for refused in
+        [&["explain", "frontend-typo", "--brief"][..], &["explain", "pod/db-0", "-o", "json", "--brief"]]
+    {
+        let output = shop.run(refused).await;
+        assert_eq!(stderr(&output), "error: --brief is for Services, with -o json or -o yaml\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn errors_say_what_is_wrong() {
     let shop = Shop::start(Vec::new()).await;
     for (arguments, want) in [

@@ -1,6 +1,7 @@
 //! The answers that people ask for, as data: an explanation, a lint, a diff, the report of doctor.
 
 pub(crate) mod backends;
+pub(crate) mod brief;
 pub mod diff;
 pub mod doctor;
 pub(crate) mod explain;
