@@ -86,7 +86,7 @@ skew REVISION *ARGS:
 bench *ARGS:
     cargo bench --profile dist --package kube-endpoint-benches {{ ARGS }}
 
-# Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`, `just scale soak --for 24h --kubeconfig FILE -o plots`
+# Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`
 scale *ARGS:
     cargo build --profile dist --package {{ binary }}
     cargo run --profile dist --package kube-endpoint-scale -- {{ ARGS }}

@@ -74,18 +74,19 @@ fn has_test(source: &str, test: &str) -> bool {
     is_function.is_some_and(attribute) || source.contains(&format!("    {test} = \""))
 }
 
+/// A page names a file by the end of its path.
 #[test]
 fn every_test_that_a_page_names_exists() {
-    let pages = pages();
-    let mut sources: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    let (pages, files) = (pages(), source_files());
+    let mut sources: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut missing = Vec::new();
     let named: BTreeSet<(&str, &str)> = pages.iter().flat_map(|(_, page)| named_tests(page)).collect();
     for (path, test) in named {
-        let source = sources.entry(path).or_insert_with(|| {
-            let places = [root().join("crates"), root()].map(|place| place.join(format!("{path}.rs")));
-            places.iter().find_map(|place| read_to_string(place).ok())
+        let sources = sources.entry(path).or_insert_with(|| {
+            let ending = files.iter().filter(|file| file.ends_with(format!("{path}.rs")));
+            ending.map(|file| read_to_string(file).unwrap()).collect()
         });
-        if !source.as_deref().is_some_and(|source| has_test(source, test)) {
+        if !sources.iter().any(|source| has_test(source, test)) {
             missing.push(format!("{path}.rs::{test}"));
         }
     }
@@ -114,23 +115,19 @@ fn every_named_history_says_what_it_is_about() {
     assert!(missing.is_empty(), "docs/bugs-replayed.md names histories that do not exist: {missing:?}");
 }
 
-/// A behaviour is a section of the third level, or an item whose title is in bold.
+/// A behaviour is a row of a table. The last cell of each heading is `test`.
 #[test]
 fn every_behaviour_in_parity_names_a_test() {
     let page = parity();
-    let behaviours = page.split("\n## Deviations with a gate").nth(1).unwrap();
-    let mut sections = behaviours.split("\n### ").skip(1).map(|it| it.split("\n## ").next().unwrap());
-    let without = sections.find(|section| named_tests(section).is_empty());
-    assert_eq!(without, None, "a section without a test");
-    let items: Vec<&str> =
-        behaviours.split("\n- **").skip(1).map(|item| item.split("\n#").next().unwrap()).collect();
-    assert!(items.len() > 100, "only {} items found: does the parser still match the page?", items.len());
-    let without: Vec<&&str> = items.iter().filter(|item| named_tests(item).is_empty()).collect();
-    assert!(without.is_empty(), "items without a test:\n{without:#?}");
+    let is_row = |line: &&str| line.starts_with("| ") && !line.ends_with("| test |");
+    let rows: Vec<&str> = page.lines().filter(is_row).collect();
+    assert!(rows.len() > 150, "only {} rows found: does the parser still match the page?", rows.len());
+    let without: Vec<&&str> = rows.iter().filter(|row| named_tests(row).is_empty()).collect();
+    assert!(without.is_empty(), "rows without a test:\n{without:#?}");
 }
 
 #[test]
-fn every_gate_has_a_section_in_parity() {
+fn every_gate_has_a_row_in_parity() {
     let gates = read_to_string(root().join("crates/manager/src/gates/table.rs")).unwrap();
     let table = gates.split("const TABLE:").nth(1).unwrap().split("];").next().unwrap();
     let names: BTreeSet<String> = table
@@ -141,8 +138,8 @@ fn every_gate_has_a_section_in_parity() {
     assert!(names.len() >= 10, "{names:?}");
     let page = parity();
     let section = page.split("\n## ").find(|section| section.starts_with("Deviations with a gate")).unwrap();
-    let headings = section.lines().filter_map(|line| line.strip_prefix("### `")?.split_once('`'));
-    let documented: BTreeSet<String> = headings.map(|(name, _)| name.to_owned()).collect();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let documented: BTreeSet<String> = rows.map(|(name, _)| name.to_owned()).collect();
     assert_eq!(documented, names);
 }
 

@@ -72,11 +72,6 @@ impl Child {
         }
     }
 
-    /// Returns how the program ended, or `None` if it runs.
-    pub(crate) fn status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        Ok(self.process.try_wait()?)
-    }
-
     fn obituary(&self, status: ExitStatus) -> String {
         let lines = last_lines(&String::from_utf8_lossy(&self.output()), LAST_LINES);
         let how = format!("{} ended by itself ({status})", self.name);
@@ -95,20 +90,6 @@ impl Child {
     /// Returns the present memory.
     pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
         procfs::memory(self.process.id())
-    }
-
-    /// Returns the number of open file descriptors.
-    pub(crate) fn descriptors(&self) -> anyhow::Result<usize> {
-        procfs::descriptors(self.process.id())
-    }
-
-    /// Returns the number of threads.
-    pub(crate) fn threads(&self) -> anyhow::Result<usize> {
-        procfs::threads(self.process.id())
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Returns the output so far.

@@ -16,7 +16,6 @@ mod report;
 mod rollout;
 mod run;
 mod server;
-mod soak;
 mod statistics;
 mod watch;
 mod workload;
@@ -74,11 +73,7 @@ async fn command(options: Options) -> anyhow::Result<()> {
         None => run::run(&options.run).await,
         Some(Command::Clean(options)) => run::clean(&options).await,
         Some(Command::Growth(options)) => growth::run(&options).await,
-        Some(Command::Plot(options)) => match soak::plot(&options)? {
-            Some(summary) => print(&summary),
-            None => growth::plot(&options),
-        },
-        Some(Command::Soak(options)) => soak::run(&options).await,
+        Some(Command::Plot(options)) => growth::plot(&options),
         Some(Command::Serve { kubeconfig, tls }) => {
             server::serve(&kubeconfig, server::Transport::with_tls(tls)).await
         }

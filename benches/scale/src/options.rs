@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::measure::{Plan, Work};
-use crate::soak::SoakOptions;
 use crate::workload::Workload;
 
 /// Measures endpoint controllers as whole processes, beside one another if wanted.
@@ -35,10 +34,7 @@ pub(crate) enum Command {
     /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write
     /// JSON and plots
     Growth(GrowthOptions),
-    /// Run two replicas of a controller for hours, with changes, restarts and faults of the
-    /// network; write figures and plots
-    Soak(SoakOptions),
-    /// Make the plots anew from the file of `growth` or `soak`
+    /// Make the plots anew from the file of `growth`
     Plot(PlotOptions),
     /// Run the embedded API server until standard input is closed
     #[command(hide = true)]
@@ -291,7 +287,7 @@ pub(crate) enum SeriesName {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotOptions {
-    /// The file that `growth` or `soak` wrote
+    /// The file that `growth` wrote
     pub(crate) file: PathBuf,
     /// Where to write the plots
     #[arg(short, long, value_name = "DIR")]

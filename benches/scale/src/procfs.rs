@@ -1,6 +1,6 @@
-//! Reads CPU time, memory, descriptors and threads of a process from Linux.
+//! Reads CPU time and memory of a process from Linux.
 
-use std::fs::{read_dir, read_to_string};
+use std::fs::read_to_string;
 
 use anyhow::{Context, bail};
 
@@ -29,21 +29,6 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     let status =
         read_to_string(&path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
     parse_memory(&status).with_context(|| format!("{path} has an unknown form"))
-}
-
-/// Returns the number of open file descriptors of a process.
-pub(crate) fn descriptors(pid: u32) -> anyhow::Result<usize> {
-    entries(&format!("/proc/{pid}/fd"))
-}
-
-/// Returns the number of threads of a process.
-pub(crate) fn threads(pid: u32) -> anyhow::Result<usize> {
-    entries(&format!("/proc/{pid}/task"))
-}
-
-fn entries(path: &str) -> anyhow::Result<usize> {
-    let entries = read_dir(path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
-    Ok(entries.count())
 }
 
 /// Returns the load average of the last minute.
@@ -104,10 +89,6 @@ mod tests {
         assert!(cpu_seconds(pid).unwrap() < 3_600.0);
         let memory = memory(pid).unwrap();
         assert!(memory.resident > 1.0 && memory.peak >= memory.resident, "{memory:?}");
-        let before = descriptors(pid).unwrap();
-        let _open = [0; 50].map(|_| std::fs::File::open("/dev/null").unwrap());
-        assert!(descriptors(pid).unwrap() > before + 25, "other tests close some meanwhile");
-        assert!(threads(pid).unwrap() >= 1 && descriptors(u32::MAX).is_err());
         assert!(cpu_seconds(u32::MAX).unwrap_err().to_string().contains("has the process ended?"));
     }
 }

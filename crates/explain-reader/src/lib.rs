@@ -47,6 +47,7 @@ mod linted;
 mod more;
 mod pages;
 mod progress;
+mod pruned;
 mod reader;
 mod referrer;
 mod resource;

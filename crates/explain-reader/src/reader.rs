@@ -170,7 +170,8 @@ impl Reader {
     }
 
     fn pages(&self, kind: Resource, namespace: Option<&str>, params: ListParams) -> List<'static> {
-        List { api: self.api(kind, namespace), kind: kind.kind, plural: kind.plural, params, pages: None }
+        let (api, api_version) = (self.api(kind, namespace), kind.api_version());
+        List { api, api_version, kind: kind.kind, plural: kind.plural, params, pages: None }
     }
 
     /// Lists objects, and adds each to an empty `A`.
@@ -182,8 +183,8 @@ impl Reader {
         mut add: impl FnMut(&mut A, Value) -> Result<(), ObjectFailure>,
     ) -> Result<A, Failed> {
         let list = self.pages(kind, namespace, params);
-        let add_page = |all: &mut A, page: ObjectList<DynamicObject>| {
-            page.items.iter().try_for_each(|object| add(all, json_of(kind, object)).map_err(Failed::Object))
+        let add_page = |all: &mut A, page: Vec<Value>| {
+            page.into_iter().try_for_each(|object| add(all, object).map_err(Failed::Object))
         };
         list.objects(&*self.progress, A::default, add_page).await
     }

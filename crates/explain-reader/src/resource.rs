@@ -142,7 +142,8 @@ impl Resource {
         mut add: impl FnMut(&mut A, Page) -> Result<(), serde_json::Error>,
     ) -> Read<A> {
         let (api, params) = (self.api(client, namespace), ListParams::default());
-        let list = List { api, kind: self.kind, plural: self.plural, params, pages };
+        let api_version = self.api_version();
+        let list = List { api, api_version, kind: self.kind, plural: self.plural, params, pages };
         let add = |all: &mut A, page: ObjectList<_>| {
             Page::of(&page).and_then(|page| add(all, page)).map_err(Error::SerdeError)
         };

@@ -1,5 +1,7 @@
 //! Tests that `docs/diagnosis.md` is current. Its introduction is written by hand, and the sections
-//! are generated from the cases: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis`.
+//! are generated from the cases: `UPDATE_DOCS=1 cargo test -p kube-endpoint-explain diagnosis`. A
+//! new case needs this before, with kubectl, for the column `describe`:
+//! `UPDATE_DOCS=1 cargo test -p kube-endpoint-integration-tests --test programs described`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
