@@ -50,8 +50,8 @@ pub(crate) enum Command {
         /// Name, after a kind
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// At most 8 KiB about a Service, whatever its size: for programs that read no more; with -o
-        /// json or yaml
+        /// At most 8 KiB about a Service, whatever its size: for programs that read no more; with
+        /// -o json or yaml
         #[arg(long)]
         brief: bool,
         #[command(flatten)]

@@ -44,7 +44,7 @@ pub struct Brief {
     pub last_change: Option<LastChange>,
     /// The fields on which the cause rests.
     pub evidence: Vec<Evidence>,
-    /// What to do about the cause, as a sentence.
+    /// The remedy for the cause, as a sentence.
     pub remedy: String,
     /// The commands of the remedy. They are whole: a part of one may do something else.
     pub commands: Vec<String>,

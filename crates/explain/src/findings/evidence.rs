@@ -73,7 +73,7 @@ pub(crate) fn item(list: &str, by: &str, is: impl Into<Value>, field: &str) -> S
     format!("{list}[?(@.{by}=={})]{field}", is.into())
 }
 
-/// What was read about a Service. Its methods return evidence.
+/// The objects of a Service. Its methods return evidence.
 #[derive(Clone, Copy)]
 pub(crate) struct Read<'a> {
     objects: &'a Objects,
@@ -290,7 +290,7 @@ impl<'a> Read<'a> {
     }
 }
 
-/// What was read about a pod of a Service.
+/// A pod of a Service, and the objects of the Service.
 pub(crate) struct PodRead<'a> {
     pub(crate) of_service: Read<'a>,
     pub(crate) pod: &'a Pod,
