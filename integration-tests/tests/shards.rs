@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_endpoint_controllers::{Gate, Gates, Settings};
+use kube_endpoint_controllers::{Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
 use kube_endpoint_testing::MetricsPage;
@@ -350,9 +350,9 @@ async fn mirrored_slices_outlast_a_cache_that_does_not_show_their_service_yet() 
     }
 }
 
-/// Runs two shards of the namespaces on a server that selects shards, or does not. Returns their
-/// requests.
-async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest>, f64) {
+#[tokio::test(start_paused = true)]
+async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
+    let server = server();
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let namespaces: Vec<String> = (0..20).map(|number| format!("team-{number}")).collect();
@@ -364,7 +364,7 @@ async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest
         server.load([pod(namespace, "web-1", "web", "10.0.0.1")]).unwrap();
     }
     let shard = |index: u32| {
-        let mut settings = settings(Gates::default().with(Gate::ShardedWatch, gate));
+        let mut settings = settings(Gates::default());
         settings.shard = format!("{index}/2").parse().ok();
         settings
     };
@@ -393,55 +393,5 @@ async fn two_shards(server: EmbeddedApiServer, gate: bool) -> (Vec<LoggedRequest
         manager.stop().await;
     }
     let dropped = MetricsPage::new(handle.render()).sum("informer_out_of_view_total", &[]);
-    let reads =
-        server.request_log().into_iter().filter(|entry| matches!(entry.request.verb, "list" | "watch"));
-    (reads.collect(), dropped)
-}
-
-/// Returns the number of these requests that ask for a shard.
-fn asking(reads: &[LoggedRequest]) -> usize {
-    reads.iter().filter(|entry| entry.request.parameter("shardSelector").is_some()).count()
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
-    let (reads, dropped) = two_shards(server(), false).await;
-    assert_eq!(asking(&reads), 0);
     assert!(dropped >= 60.0, "20 Services and 40 pods, each dropped by one of two shards: {dropped}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_the_gate_the_server_selects_the_shard() {
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let server = EmbeddedApiServer::builder()
-        .seed(7)
-        .track_managers()
-        .load([node])
-        .sharded_list_and_watch()
-        .build()
-        .unwrap();
-    let (reads, dropped) = two_shards(server, true).await;
-    assert_eq!(dropped, 0.0);
-    let (nodes, others): (Vec<_>, Vec<_>) =
-        reads.into_iter().partition(|entry| entry.request.plural() == "nodes");
-    assert_eq!(asking(&nodes), 0, "nodes have no namespace");
-    assert_eq!(asking(&others), others.len());
-    assert!(others.iter().any(|entry| entry.request.verb == "watch"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_or_refuses_the_shard_is_asked_once() {
-    let (reads, dropped) = two_shards(server(), true).await;
-    assert_eq!(asking(&reads), 8, "the first list of each of four kinds, for each manager");
-    assert!(dropped >= 60.0, "{dropped}");
-    let refusing = server();
-    let message = "invalid shard selector: unsupported field path";
-    let status = kube_endpoint_embedded_apiserver::Status::new(500, "", message);
-    let asks = |request: &kube_endpoint_embedded_apiserver::RequestInfo| {
-        request.parameter("shardSelector").is_some()
-    };
-    refusing.add_fault(FaultRule::new(Fault::RefuseWith(status), asks));
-    let (reads, _) = two_shards(refusing, true).await;
-    assert_eq!(asking(&reads), 8);
 }

@@ -30,8 +30,8 @@ pub(crate) const AROUND: [Resource; 7] = [
 /// The group of the Gateway API.
 const GROUP: &str = "gateway.networking.k8s.io";
 
-/// The versions of routes. The experimental channel of the Gateway API serves some kinds only in the
-/// last one.
+/// The versions of routes. The experimental channel of the Gateway API serves some kinds only in
+/// the last one.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha2"];
 
 impl Reader {

@@ -15,8 +15,8 @@ pub struct Linted {
     pub at: Timestamp,
 }
 
-/// The findings of a check, with which the next one compares. The lists of a changing cluster do not
-/// show the same moment, so a write that is under way looks like a problem.
+/// The findings of a check, with which the next one compares. The lists of a changing cluster do
+/// not show the same moment, so a write that is under way looks like a problem.
 #[derive(Clone, Debug)]
 pub struct Before {
     pub problems: Vec<Lint>,

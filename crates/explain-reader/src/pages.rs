@@ -36,9 +36,9 @@ pub struct List<'l> {
 }
 
 impl List<'_> {
-    /// Reads objects into what `new` makes. It holds one page at a time, and leaves out large fields
-    /// of pods and nodes that no explanation looks at. The objects have their kind, which the items
-    /// of a list lack.
+    /// Reads objects into what `new` makes. It holds one page at a time, and leaves out large
+    /// fields of pods and nodes that no explanation looks at. The objects have their kind, which
+    /// the items of a list lack.
     ///
     /// # Errors
     ///

@@ -85,8 +85,8 @@ impl Reader {
         Err(ReadError::NotFound(format!("the server has no {}: {why}", of.kind)))
     }
 
-    /// Reads an object that sends clients to Services, a Gateway or a workload, and what explains each
-    /// Service.
+    /// Reads an object that sends clients to Services, a Gateway or a workload, and what explains
+    /// each Service.
     ///
     /// # Errors
     ///
@@ -166,9 +166,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads and explains an object that sends clients to Services, a Gateway or a workload, and reads
-    /// once more if a write may be under way. A ReplicaSet of a Deployment stands for that one. `now`
-    /// reads the current time.
+    /// Reads and explains an object that sends clients to Services, a Gateway or a workload, and
+    /// reads once more if a write may be under way. A ReplicaSet of a Deployment stands for that
+    /// one. `now` reads the current time.
     ///
     /// # Errors
     ///

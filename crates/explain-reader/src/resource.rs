@@ -74,8 +74,8 @@ impl Resource {
         }
     }
 
-    /// Returns the API of the objects of a namespace, or of all. Nodes and namespaces are in none, and
-    /// so are objects of the namespace "".
+    /// Returns the API of the objects of a namespace, or of all. Nodes and namespaces are in none,
+    /// and so are objects of the namespace "".
     pub fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource {
             group: self.group.to_owned(),

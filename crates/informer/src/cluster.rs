@@ -45,8 +45,6 @@ pub(crate) struct Inner {
     pub(crate) watched_namespaces: WatchedNamespaces,
     /// True if the server forbids one watch of all Leases.
     pub(crate) leases_by_namespace: AtomicBool,
-    /// True if a reflector has logged that the server does not select shards.
-    pub(crate) shard_warned: AtomicBool,
     summarizes_endpoints: AtomicBool,
     pub(crate) fair_locks: FairLocks,
     ledgers: [Arc<WriteLedger>; Kind::ALL.len()],
@@ -106,7 +104,6 @@ impl Cluster {
                 progress: Progress::new(kinds, &watched_namespaces),
                 watched_namespaces,
                 leases_by_namespace: AtomicBool::new(false),
-                shard_warned: AtomicBool::new(false),
                 summarizes_endpoints: AtomicBool::new(false),
                 fair_locks: FairLocks::default(),
                 ledgers: Default::default(),

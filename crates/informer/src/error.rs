@@ -73,11 +73,6 @@ fn innermost(error: &kube::Error) -> String {
 }
 
 impl ListWatchError {
-    /// Returns true if the server understood `shardSelector` and refused it.
-    pub(crate) fn refuses_shard_selector(&self) -> bool {
-        matches!(self, Self::Api { code: 400 | 422 | 500, message, .. } if message.contains("shard"))
-    }
-
     /// Converts a `Status` object. `retry_after` takes precedence over the delay in its details.
     pub(crate) fn from_status(status: Status, retry_after: Option<Duration>) -> Self {
         let Status { code, reason, message, details, .. } = status;

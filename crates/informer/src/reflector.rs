@@ -9,8 +9,6 @@ pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod version_check;
 
-use std::sync::atomic::Ordering;
-
 use futures::FutureExt;
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
@@ -30,7 +28,7 @@ use crate::wire::echo;
 use crate::wire::list_parts::{ListParts, WatchParts};
 use crate::wire::request::{Target, get, list_path, next_chunk, next_chunk_since, watch_path};
 use crate::wire::undecodable::UndecodableObjects;
-use crate::{ApiClient, Cluster, Object, Origin, ReflectorOptions, Scope, Shard, StreamEvent};
+use crate::{ApiClient, Cluster, Object, Origin, ReflectorOptions, Scope, StreamEvent};
 
 /// Lists and watches one kind. A [`State`] says what it does next; this struct holds what lasts
 /// from one request to the next.
@@ -67,17 +65,13 @@ impl<'a, T: Object> Reflector<'a, T> {
     ) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(options.seed);
         random.set_stream(T::KIND as u64 + (number << 8));
-        let mut target = Target::new(&T::RESOURCE, &scope);
-        if T::KIND.is_namespaced() {
-            target.shard_selector = cluster.watched_namespaces().shard().and_then(Shard::selector);
-        }
+        let target = Target::new(&T::RESOURCE, &scope);
         Self {
             client,
             cluster,
             scope,
             options,
-            // Only the answer to a list says if the server selects the shard.
-            streaming_list: options.streaming_list && target.shard_selector.is_none(),
+            streaming_list: options.streaming_list,
             target,
             random,
             interner: Interner::default(),
@@ -109,19 +103,17 @@ impl<'a, T: Object> Reflector<'a, T> {
         let (mut body, content_type) = get(&self.client, &path, self.options.idle_timeout).await?;
         let mut parts = ListParts::new(content_type, T::RESOURCE.list_kind);
         let mut builder = ListBuilder::default();
-        let mut has_others = false;
         while let Some(chunk) = next_chunk(&mut body, self.options.idle_timeout).await? {
             parts.push(chunk);
             while let Some(item) = parts.next()? {
                 match self.decode_item(content_type, &item)? {
                     Decoded::Watched(item) => builder.add(item),
                     Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::Unwatched(_) => has_others = true,
+                    Decoded::Unwatched(_) => {}
                 }
             }
         }
         let page = parts.finish::<T>()?;
-        self.check_shard(page.shard_selector.as_deref(), has_others)?;
         if page.next.as_ref().is_some_and(|next| listing.tokens.contains(next)) {
             return Err(ListWatchError::SamePage);
         }
@@ -130,44 +122,6 @@ impl<'a, T: Object> Reflector<'a, T> {
         self.succeeded();
         listing.token = page.next;
         Ok(listing.token.is_none().then_some(page.resource_version))
-    }
-
-    /// Checks on a page that the server selects the shard that the reflector asks for. If it does
-    /// not, the reflector stops asking.
-    ///
-    /// # Errors
-    ///
-    /// If the server selected other objects, so that some of this shard may be missing: the list
-    /// begins again.
-    fn check_shard(&mut self, selected: Option<&str>, has_others: bool) -> Result<(), ListWatchError> {
-        let Some(asked) = self.target.shard_selector.as_deref() else { return Ok(()) };
-        let is_same = selected == Some(asked);
-        if is_same && !has_others {
-            return Ok(());
-        }
-        self.stop_asking_for_shard();
-        match selected {
-            // The server sent the objects of all shards.
-            None => Ok(()),
-            Some(_) => Err(ListWatchError::Expired("the API server selected another shard".to_owned())),
-        }
-    }
-
-    /// Lists and watches without `shardSelector` from now on.
-    pub(crate) fn stop_asking_for_shard(&mut self) {
-        self.target.shard_selector = None;
-        self.streaming_list = self.options.streaming_list;
-        if !self.cluster.inner.shard_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "the API server does not select the objects of a shard (its feature gate ShardedListAndWatch is off or \
-                 unknown); all objects are received, and those of other shards are dropped"
-            );
-        }
-    }
-
-    /// Returns true if the reflector asks the server to select a shard.
-    pub(crate) fn asks_for_shard(&self) -> bool {
-        self.target.shard_selector.is_some()
     }
 
     /// Requests a watch and applies its events until it ends. `state` is `Streaming` or `Watching`,
@@ -444,8 +398,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Returns true if the object is in a watched namespace. A server that does not know
-    /// `shardSelector` sends the objects of other shards too.
+    /// Returns true if the object is in a watched namespace.
     fn is_watched(&self, item: &T) -> bool {
         let is_whole_cluster =
             self.scope == Scope::All && self.cluster.watched_namespaces().shard().is_none();

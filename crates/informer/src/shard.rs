@@ -1,13 +1,7 @@
 //! Shards: the namespaces divided by a hash of their names.
 //!
 //! A Service and its pods, slices and Endpoints have the same namespace, so a shard by namespace
-//! holds all that a sync reads. `shardSelector` of the API server (KEP-5866,
-//! `k8s.io/apimachinery/pkg/sharding`) can divide by uid too, but that would separate a Service
-//! from its pods.
-//!
-//! There are two divisions. The API server divides by FNV-1a, whose upper bits hardly depend on the
-//! last characters: all namespaces from `team-0` to `team-9` are in one half. A shard that the
-//! server does not select divides by a hash that spreads such names evenly.
+//! holds all that a sync reads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,16 +11,6 @@ use std::str::FromStr;
 pub struct Shard {
     index: u32,
     count: u32,
-    division: Division,
-}
-
-/// The hash that divides the namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Division {
-    /// A hash that spreads similar names.
-    Even,
-    /// The hash of the API server.
-    Server,
 }
 
 /// The reason why a shard is invalid.
@@ -57,14 +41,7 @@ impl Shard {
         if count > MAX_COUNT {
             return Err(InvalidShard::Count);
         }
-        Ok(Self { index, count, division: Division::Even })
-    }
-
-    /// Returns the shard of the same index in the API server's division of the namespaces.
-    /// Reflectors ask the server to select it.
-    #[must_use]
-    pub fn divided_by_server(self) -> Self {
-        Self { division: Division::Server, ..self }
+        Ok(Self { index, count })
     }
 
     /// Returns the index, counted from 0.
@@ -79,20 +56,8 @@ impl Shard {
 
     /// Returns true if a namespace is in this shard.
     pub fn contains(&self, namespace: &str) -> bool {
-        let hash = fnv1a(namespace);
-        let hash = u128::from(match self.division {
-            Division::Even => mixed(hash),
-            Division::Server => hash,
-        });
+        let hash = u128::from(mixed(fnv1a(namespace)));
         self.bound(self.index) <= hash && hash < self.bound(self.index + 1)
-    }
-
-    /// Returns the value of the query parameter `shardSelector`, in the form in which the server
-    /// repeats it in `shardInfo`. Returns `None` unless the shard is one of the server's division.
-    pub fn selector(&self) -> Option<String> {
-        let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
-        let selector = || format!("shardRange(object.metadata.namespace, '0x{start:016x}', '0x{end:016x}')");
-        (self.division == Division::Server).then(selector)
     }
 
     /// Returns the lowest hash of the shard of an index, or 2^64 after the last one.
@@ -146,35 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_written_as_the_server_writes_them() {
-        let check = |shard: &str, want: [&str; 2]| {
-            let want = format!("shardRange(object.metadata.namespace, '0x{}', '0x{}')", want[0], want[1]);
-            let shard: Shard = shard.parse().unwrap();
-            assert_eq!(shard.divided_by_server().selector(), Some(want));
-            assert_eq!(shard.selector(), None);
-        };
-        check("0/1", ["0000000000000000", "10000000000000000"]);
-        check("0/2", ["0000000000000000", "8000000000000000"]);
-        check("1/2", ["8000000000000000", "10000000000000000"]);
-        check("1/3", ["5555555555555555", "aaaaaaaaaaaaaaaa"]);
-        check(" 3/ 4", ["c000000000000000", "10000000000000000"]);
-    }
-
-    /// Returns how many of the names are in each shard.
-    fn sizes(names: &[String], count: u32, divide: impl Fn(Shard) -> Shard) -> Vec<usize> {
-        let shards = (0..count).map(|index| divide(Shard::new(index, count).unwrap()));
-        shards.map(|shard| names.iter().filter(|name| shard.contains(name)).count()).collect()
-    }
-
-    #[test]
-    fn numbered_namespaces_are_divided_evenly_unless_the_server_divides() {
+    fn numbered_namespaces_are_divided_evenly() {
         let numbered: Vec<String> = (0..1000).map(|number| format!("ns-{number:03}")).collect();
         for count in [2, 3, 4, 8] {
-            let sizes = sizes(&numbered, count, |shard| shard);
-            let mean = 1000 / count as usize;
+            let shards = (0..count).map(|index| Shard::new(index, count).unwrap());
+            let size = |shard: Shard| numbered.iter().filter(|name| shard.contains(name)).count();
+            let (sizes, mean): (Vec<_>, _) = (shards.map(size).collect(), 1000 / count as usize);
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
         }
-        assert_eq!(sizes(&numbered, 2, Shard::divided_by_server), [0, 1000]);
     }
 
     #[test]
@@ -194,8 +138,6 @@ mod tests {
         fn each_namespace_is_in_one_shard(namespace in "[a-z0-9-]{0,63}", count in 1..=MAX_COUNT) {
             let shards: Vec<_> = (0..count).map(|index| Shard::new(index, count).unwrap()).collect();
             prop_assert_eq!(shards.iter().filter(|shard| shard.contains(&namespace)).count(), 1);
-            let by_server = shards.iter().map(|shard| shard.divided_by_server());
-            prop_assert_eq!(by_server.filter(|shard| shard.contains(&namespace)).count(), 1);
         }
     }
 }

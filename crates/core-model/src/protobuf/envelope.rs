@@ -217,8 +217,6 @@ pub struct ListMeta {
     pub resource_version: ResourceVersion,
     /// The token of the next page; empty on the last page.
     pub continue_token: String,
-    /// The shard that the server selected.
-    pub shard_selector: Option<String>,
 }
 
 impl ListMeta {
@@ -234,16 +232,6 @@ impl ListMeta {
             match number {
                 2 => list.resource_version = version(payload)?,
                 3 => list.continue_token = payload.text("metadata.continue")?.to_owned(),
-                5 => {
-                    let mut selector = "";
-                    let mut shard = Fields::of(payload, "metadata.shardInfo")?;
-                    while let Some((number, payload)) = shard.next()? {
-                        if number == 1 {
-                            selector = payload.text("metadata.shardInfo.selector")?;
-                        }
-                    }
-                    list.shard_selector = Some(selector.to_owned());
-                }
                 _ => {}
             }
         }

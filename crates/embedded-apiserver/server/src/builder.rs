@@ -62,7 +62,6 @@ pub struct Builder {
     collects_garbage: bool,
     plays_kubelet: bool,
     requires_token: bool,
-    sharded_list_and_watch: bool,
     tracks_managers: bool,
     minor_version: u32,
     service_ranges: Vec<String>,
@@ -92,7 +91,6 @@ impl Default for Builder {
             collects_garbage: true,
             plays_kubelet: false,
             requires_token: false,
-            sharded_list_and_watch: false,
             tracks_managers: false,
             minor_version: kube_endpoint_apiserver_printers::MINOR_VERSION,
             service_ranges: SERVICE_RANGES.map(str::to_owned).to_vec(),
@@ -226,13 +224,6 @@ impl Builder {
         self
     }
 
-    /// Turns on upstream's alpha feature `ShardedListAndWatch`: lists and watches honour
-    /// `shardSelector`. Otherwise they ignore it.
-    pub fn sharded_list_and_watch(mut self) -> Self {
-        self.sharded_list_and_watch = true;
-        self
-    }
-
     /// Tracks in the managedFields of Endpoints and EndpointSlices who has set which field. Loaded
     /// objects keep theirs.
     pub fn track_managers(mut self) -> Self {
@@ -274,7 +265,6 @@ impl Builder {
                 gc_delay: self.gc_delay,
                 collects_garbage: self.collects_garbage,
                 requires_token: self.requires_token,
-                sharded_list_and_watch: self.sharded_list_and_watch,
                 tracks_managers: self.tracks_managers,
                 minor_version: self.minor_version,
                 families,

@@ -163,11 +163,6 @@ impl Form {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#)
     }
 
-    /// Returns true for whole objects, without metadata forms and tables.
-    pub(crate) fn is_of_objects(self) -> bool {
-        matches!(self.representation, Representation::Object)
-    }
-
     /// Returns a list without items, if it differs from an empty `items`: as on the real server,
     /// that of a list of metadata is null.
     pub(crate) fn empty_list(self, resource: &Resource, metadata: &Value) -> Option<String> {

@@ -158,7 +158,6 @@ mod router;
 mod selection;
 mod server;
 mod service;
-mod shard_selector;
 mod store;
 mod tls;
 mod verbs;

@@ -132,8 +132,6 @@ pub(crate) struct ListOptions {
     pub(crate) limit: Option<usize>,
     /// The continue token of the previous page.
     pub(crate) continue_token: Option<String>,
-    /// Unparsed; empty for everything.
-    pub(crate) shard_selector: String,
     /// How long a watch may last.
     pub(crate) timeout: Option<Duration>,
     /// True if bookmarks may be sent.
@@ -195,7 +193,6 @@ impl ListOptions {
             },
             limit: query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize),
             continue_token,
-            shard_selector: query.get("shardSelector").unwrap_or_default().to_owned(),
             timeout: query
                 .number("timeoutSeconds")?
                 .filter(|seconds| *seconds > 0)

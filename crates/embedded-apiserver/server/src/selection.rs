@@ -6,7 +6,6 @@ use kube_endpoint_apiserver_rules::selector::{self, FieldSelector, LabelSelector
 use kube_endpoint_apiserver_rules::status::Status;
 
 use crate::query::ListOptions;
-use crate::shard_selector::ShardSelector;
 use crate::store::{Store, Stored, resource_of_table};
 
 /// A parsed selection over one resource.
@@ -20,8 +19,6 @@ pub(crate) struct Selection {
     kept: &'static [&'static str],
     /// The name in the path, if any.
     name: Option<String>,
-    /// The shard, if the request names one and the server selects shards.
-    pub(crate) shard: Option<ShardSelector>,
 }
 
 impl Selection {
@@ -37,7 +34,7 @@ impl Selection {
             text => FieldSelector::parse(resource, text)?,
         };
         let kept = selector::selectable_fields(resource_of_table(Store::table_of(resource)));
-        Ok(Self { prefix, labels, fields, kept, name: None, shard: None })
+        Ok(Self { prefix, labels, fields, kept, name: None })
     }
 
     /// Restricts the selection to one name, as a watch on the path of an object does.
@@ -46,19 +43,10 @@ impl Selection {
         self
     }
 
-    /// Restricts the selection to the shard that a request asks for.
-    pub(crate) fn sharded(mut self, options: &ListOptions) -> Result<Self, Status> {
-        if !options.shard_selector.is_empty() {
-            self.shard = Some(ShardSelector::parse(&options.shard_selector)?);
-        }
-        Ok(self)
-    }
-
     /// Returns true if this selects the object.
     pub(crate) fn matches(&self, object: &Stored) -> bool {
         object.key.starts_with(&self.prefix)
             && self.name.as_ref().is_none_or(|name| object.name() == name)
-            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
             && (self.labels.is_everything() || self.labels.matches(|key| object.meta.label(key)))
             && (self.fields.is_everything()
                 || self.fields.matches(|field| match field {
@@ -71,11 +59,6 @@ impl Selection {
     /// Returns true if this selects all objects with the prefix, so that counting needs no
     /// iteration.
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_plain_but_for_its_shard() && self.shard.is_none()
-    }
-
-    /// Returns true if nothing but a shard limits the selection.
-    pub(crate) fn is_plain_but_for_its_shard(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything() && self.name.is_none()
     }
 }

@@ -31,8 +31,6 @@ pub(crate) struct Settings {
     pub(crate) collects_garbage: bool,
     /// True if the listener requires a known token.
     pub(crate) requires_token: bool,
-    /// True if upstream's feature gate `ShardedListAndWatch` is on.
-    pub(crate) sharded_list_and_watch: bool,
     /// True if the server keeps managedFields up to date.
     pub(crate) tracks_managers: bool,
     /// The minor version that `/version` names.

@@ -12,14 +12,14 @@ use crate::answers::near_services::{NearService, NotSelecting, ServicesOf, servi
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::references::{AskedPort, GATEWAY, INGRESS, Reference, Referrer};
-use crate::facts::workload::{IdleWorkload, Workload};
+use crate::facts::workload::{Idle, IdleWorkload, Workload};
 use crate::findings::evidence::Read;
 use crate::findings::finding::Problem;
 use crate::findings::{BackendNotFound, Code, Fault};
 use crate::models::near::nearest_names;
 
-/// The explanation of an object that sends clients to Services, of a Gateway, or of a workload whose
-/// pods are behind Services.
+/// The explanation of an object that sends clients to Services, of a Gateway, or of a workload
+/// whose pods are behind Services.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -115,6 +115,8 @@ pub fn explain_backends(
         false => (worst, summary(objects, of, &backends)),
     };
     let idle = objects.workload(of.kind, &of.object).and_then(Workload::why_idle);
+    // It may have pods from before: the status that is missing does not tell.
+    let idle = idle.filter(|idle| idle.idle != Idle::Unseen);
     let absent_class = objects.raw.absent_classes.get(&of.object).filter(|_| of.kind == INGRESS);
     let (status, message) = match (&idle, absent_class) {
         (Some(idle), _) => (status, format!("{idle}; {summary}")),
@@ -253,6 +255,13 @@ fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
         }
         .to_owned();
     }
+    if backends.iter().all(|it| it.verdict.code == Code::ExternalName) {
+        return match backends {
+            [_] => "its Service is an alias of a DNS name",
+            _ => "its Services are aliases of DNS names",
+        }
+        .to_owned();
+    }
     let services: BTreeSet<_> = backends.iter().map(|it| &it.service).collect();
     let what = if services.len() == backends.len() { "Services" } else { "backends" };
     counted(backends.iter().map(|it| it.verdict.status), what)
@@ -285,7 +294,8 @@ impl BackendsExplanation {
         Self { not_read, ..self }
     }
 
-    /// Sets the Services that nearly select the pods of a workload, from all those of its namespace.
+    /// Sets the Services that nearly select the pods of a workload, from all those of its
+    /// namespace.
     pub fn with_near(self, services: ServicesOf) -> Self {
         let ServicesOf { nearly, not_selecting, .. } = services;
         Self { nearly, not_selecting, ..self }

@@ -415,6 +415,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         owner: objects.raw.serving(&pod.key).map(Serving::owner_kind).unwrap_or_default(),
         node: node.as_deref(),
         node_details: pod.node_name.as_ref().and_then(|name| objects.raw.nodes.get(name)),
+        nodes: &objects.raw.nodes,
         in_slices: &one.verdict,
         in_endpoints: in_endpoints.get(&pod.key.name).copied(),
         ports_of_pods: ports,

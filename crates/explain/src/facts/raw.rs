@@ -105,6 +105,8 @@ pub(crate) struct NodeDetails {
     /// True if it keeps pods away that tolerate none of its taints: it is cordoned, or has a taint
     /// with the effect `NoSchedule` or `NoExecute`.
     pub(crate) keeps_pods_away: bool,
+    /// The keys of its taints with such an effect.
+    pub(crate) taints: Vec<Text>,
 }
 
 impl NodeDetails {
@@ -119,6 +121,10 @@ impl NodeDetails {
             not_ready_message: ready.map(|ready| text(&ready["message"]).into()).unwrap_or_default(),
             not_ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
             keeps_pods_away: spec["unschedulable"] == true || each(&spec["taints"]).any(keeps_away),
+            taints: each(&spec["taints"])
+                .filter(|taint| keeps_away(taint))
+                .map(|taint| text(&taint["key"]).into())
+                .collect(),
         }
     }
 }

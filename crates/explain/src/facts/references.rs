@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::facts::json::{each, text};
 use crate::facts::workload::WORKLOADS;
 
-/// An object that sends clients to Services, or a workload whose pods serve them. Prints as `Ingress shop/web`.
+/// An object that sends clients to Services, or a workload whose pods serve them. Prints as
+/// `Ingress shop/web`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Referrer {
@@ -253,8 +254,10 @@ fn of_route(from: &Referrer, spec: &Value) -> Vec<Reference> {
         each(&rule["backendRefs"]).map(move |backend| (route.clone(), backend))
     });
     let of_service = |(route, backend): (String, &Value)| {
+        // With the weight 0, the route sends nobody there.
         let is_service = backend["kind"].as_str().is_none_or(|kind| kind == "Service")
-            && text(&backend["group"]).is_empty();
+            && text(&backend["group"]).is_empty()
+            && backend["weight"] != 0;
         let namespace = backend["namespace"].as_str().unwrap_or(&from.object.namespace);
         let service = ObjectKey::new(namespace, backend["name"].as_str().filter(|_| is_service)?);
         Some(Reference { from: from.clone(), route, service, port: AskedPort::read(&backend["port"]) })
@@ -344,7 +347,8 @@ mod tests {
     #[test]
     fn a_route_may_name_services_of_other_namespaces() {
         let route = json!({"metadata": {"name": "r", "namespace": "shop"}, "spec": {"hostnames": ["example.com"], "rules": [
-            {"matches": [{"path": {"value": "/a"}}], "backendRefs": [{"name": "a", "port": 80}, {"kind": "Bucket", "name": "x"}]},
+            {"matches": [{"path": {"value": "/a"}}], "backendRefs": [{"name": "a", "port": 80}, {"kind": "Bucket", "name": "x"},
+                {"name": "at-rest", "port": 80, "weight": 0}]},
             {"backendRefs": [{"name": "b", "namespace": "bank", "port": 81}]}]}});
         assert_eq!(
             said("HTTPRoute", route),

@@ -66,6 +66,7 @@ impl fmt::Display for IdleWorkload {
             }
             Idle::NoReplicas { .. } => write!(f, "is scaled to zero"),
             Idle::Paused => write!(f, "is paused and makes no pods"),
+            Idle::Unseen => write!(f, "makes no pods: no controller has looked at it yet"),
             Idle::Suspended => write!(f, "is suspended"),
             Idle::Finished { as_failed: true, message } if !message.is_empty() => {
                 write!(f, "has failed: {}", message.trim_end_matches('.'))
@@ -90,6 +91,9 @@ impl IdleWorkload {
         match &self.idle {
             Idle::NoReplicas { .. } => format!("Scale {of} up, if clients should get an answer"),
             Idle::Paused => format!("Resume the rollout of {of}"),
+            Idle::Unseen => format!(
+                "Look at kube-controller-manager, which makes the pods of {of}: it does not run, or may not write"
+            ),
             Idle::Suspended => format!("Resume {of}"),
             Idle::Finished { .. } => format!(
                 "Start pods that keep running in place of {of}; if the work is done, delete the Service"
@@ -121,6 +125,8 @@ pub enum Idle {
     },
     /// A paused Deployment makes no ReplicaSet for its template.
     Paused,
+    /// No controller has written a status.
+    Unseen,
     /// A suspended Job.
     Suspended,
     /// A Job that has completed, or failed.
@@ -212,7 +218,12 @@ impl Idle {
         if let Some(refused) = condition("ReplicaFailure") {
             return Some(Self::Refused { message: message(refused) });
         }
-        (spec["paused"] == true).then_some(Self::Paused)
+        if spec["paused"] == true {
+            return Some(Self::Paused);
+        }
+        // A server counts the generations; a manifest has none.
+        let is_stored = object["metadata"]["generation"].is_number();
+        (is_stored && status["observedGeneration"].is_null()).then_some(Self::Unseen)
     }
 }
 
@@ -239,10 +250,14 @@ mod tests {
                 json!({"metadata": {"name": "web", "generation": 2}, "spec": spec, "status": status});
             assert_eq!(Workload::read(kind, &object).unwrap().idle, want, "{kind}");
         };
-        check("Deployment", json!({"replicas": 1}), json!({}), None);
+        let seen = json!({"observedGeneration": 1});
+        check("Deployment", json!({"replicas": 1}), seen.clone(), None);
+        check("Deployment", json!({"replicas": 1}), json!({}), Some(Idle::Unseen));
+        let manifest = json!({"metadata": {"name": "web"}, "spec": {"replicas": 1}});
+        assert_eq!(Workload::read("Deployment", &manifest).unwrap().idle, None);
         check("Deployment", json!({"replicas": 0}), json!({}), Some(Idle::NoReplicas { by: None, at: None }));
-        check("Deployment", json!({"replicas": 2, "paused": true}), json!({}), Some(Idle::Paused));
-        let refused = json!({"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]});
+        check("Deployment", json!({"replicas": 2, "paused": true}), seen, Some(Idle::Paused));
+        let refused = json!({"observedGeneration": 2, "conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]});
         check(
             "ReplicaSet",
             json!({"replicas": 1}),
@@ -273,7 +288,7 @@ mod tests {
         assert_eq!(read.idle, Some(want));
     }
 
-    /// What an operator made is not the work of another workload.
+    /// An owned ReplicaSet is not the work of another workload.
     #[test]
     fn a_replica_set_of_a_deployment_is_owned() {
         for (kind, is_owned) in [("Deployment", true), ("CronJob", true), ("Postgres", false)] {

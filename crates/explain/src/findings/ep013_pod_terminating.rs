@@ -10,7 +10,7 @@ use crate::facts::remedy::Person::{self, ClusterAdministrator};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, distinct, first_few};
+use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, distinct, first_few, reported, such_as};
 use crate::findings::words::{capital, held};
 use serde_json::json;
 
@@ -25,7 +25,8 @@ about! {
     /// pod: a drain, the scheduler, a taint, the pod garbage collector or the kubelet. Each has its
     /// own advice. Deleting a node or a pod by force is a request to a person: the program may
     /// still run there, and its successor would start beside it. The message tells how long ago the
-    /// grace period ended, if that is more than two minutes. A StatefulSet makes its pod again only
+    /// grace period ended, if that is more than two minutes, with the words of the kubelet if it
+    /// cannot end the pod, or how long the pod may take. A StatefulSet makes its pod again only
     /// once the old one is gone, so nobody is asked to start another.
     EP013 "pod-terminating" Info
     "The pod is being deleted."
@@ -61,6 +62,9 @@ pub struct PodTerminating {
     /// The seconds since the end of the grace period; negative before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overdue_seconds: Option<i64>,
+    /// The words of the kubelet that cannot end it, or empty.
+    #[serde(skip)]
+    pub kill_says: Text,
 }
 
 /// The node of a pod that is being deleted, if its kubelet does not end the pod.
@@ -93,6 +97,8 @@ impl PodFinding for PodTerminating {
         // Before that, the kubelet has to end its containers.
         let is_over = has_ended || until.is_none_or(|until| until <= pod.now);
         let finalizers = pod.details.filter(|_| is_over);
+        let failed = pod.events.iter().filter(|event| *event.reason == *"FailedKillPod");
+        let failed = failed.max_by_key(|event| event.last);
         Some(Self {
             until,
             serving,
@@ -103,6 +109,7 @@ impl PodFinding for PodTerminating {
             node: pod.pod.node_name.clone(),
             owner: pod.owner,
             overdue_seconds: until.map(|until| age::since(until, pod.now)),
+            kill_says: failed.map(|event| event.message.clone()).unwrap_or_default(),
         })
     }
 
@@ -129,6 +136,10 @@ impl PodFinding for PodTerminating {
         let overdue = all.iter().filter_map(|one| one.overdue_seconds).max();
         if let Some(seconds) = overdue.filter(|seconds| *seconds >= OVERDUE) {
             message += &format!("; its grace period ended {} ago", age::seconds(seconds));
+            message += &reported("", &such_as(all, |one| &one.kill_says));
+        }
+        if let Some(rest) = rest(all) {
+            message += &format!("; it may take {}", age::seconds(rest));
         }
         match &**finalizers {
             [] => message,
@@ -155,6 +166,9 @@ impl PodFinding for PodTerminating {
         let sentence = match (pods.is_alone, silent_node, disruption) {
             // It makes the pod again under the same name, once that is free.
             (true, ..) if *owner == PodOwner::StatefulSet => capital(&advice),
+            (true, None, None) if *owner == PodOwner::Other && rest(all).is_some() => format!(
+                "Wait until it has ended, or end it sooner, if a Deployment with the strategy Recreate makes the next pod only then; else start a pod in its place; {advice}"
+            ),
             (true, ..) => format!("Start a pod in its place; {advice}"),
             (false, None, Some(_)) if finalizers.is_empty() => {
                 format!("Nothing, if another pod takes its place; else {advice}")
@@ -174,6 +188,12 @@ impl PodFinding for PodTerminating {
     fn is_ending(&self) -> bool {
         true
     }
+}
+
+/// Returns the seconds until the end of the longest grace period, if clients may notice them.
+fn rest(all: &[&PodTerminating]) -> Option<i64> {
+    let rest = all.iter().filter_map(|one| Some(-one.overdue_seconds?)).max();
+    rest.filter(|seconds| *seconds >= OVERDUE)
 }
 
 /// Lists the nodes that keep the pods.

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, Ended, RunState, write_optional_time};
+use crate::facts::raw::PodOwner as Owner;
 use crate::facts::remedy::Person::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
@@ -65,6 +66,8 @@ pub struct ContainerNotRunning {
     /// The words of the kubelet about its image, which it cannot pull, or empty.
     #[serde(skip)]
     pub image_says: Text,
+    #[serde(skip)]
+    pub owner: Owner,
 }
 
 /// An init container that has not ended, so the containers after it do not run.
@@ -136,7 +139,13 @@ impl PodFinding for ContainerNotRunning {
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
         let [first, ..] = all else { return Remedy::default() };
-        let never_ran = |sentence| Remedy::ask(PodOwner, sentence).shown_by([pods.describe()]);
+        let never_ran = |mut sentence: String| {
+            // It replaces pods one by one, and each has to be ready before the next.
+            if first.owner == Owner::StatefulSet {
+                sentence += "; after a change of the template, delete the pod, because its StatefulSet waits until it is ready";
+            }
+            Remedy::ask(PodOwner, sentence).shown_by([pods.describe()])
+        };
         first.advice_before_its_start(&Self::told(all)).map_or_else(|| first.remedy_of_a_run(pods), never_ran)
     }
 
@@ -188,6 +197,7 @@ impl ContainerNotRunning {
             is_ready: false,
             liveness_probe_says: pod.probe_says("Liveness probe", &container.name),
             image_says: pull.map(|event| event.message.clone()).unwrap_or_default(),
+            owner: pod.owner,
         }
     }
 

@@ -12,10 +12,10 @@ use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
 
 about! {
-    /// The node's Ready condition is not true, so the node lifecycle controller sets the pod's Ready
-    /// condition to false. The pod itself may still run. If the pod is still ready half a minute
-    /// later, clients are sent to a node that may be gone. The message has what the node's condition
-    /// says.
+    /// The node's Ready condition is not true, so the node lifecycle controller sets the pod's
+    /// Ready condition to false. The pod itself may still run. If the pod is still ready half a
+    /// minute later, clients are sent to a node that may be gone. The message has what the node's
+    /// condition says.
     EP021 "node-not-ready" Warning
     "The pod's node is not ready, so the pod is not either, or should not be."
 }

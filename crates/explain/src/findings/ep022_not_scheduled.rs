@@ -1,5 +1,7 @@
 //! The pod is bound to no node.
 
+use std::collections::BTreeSet;
+
 use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
 use serde::Serialize;
 
@@ -18,7 +20,8 @@ about! {
     /// looked at it. The scheduler ignores a pod with scheduling gates until other programs have
     /// removed them; the message names the gates. Taints that nodes have while something is wrong
     /// with them, such as `node.kubernetes.io/disk-pressure`, are told apart from those that
-    /// somebody chose.
+    /// somebody chose. Since Kubernetes 1.35, the scheduler's message names no taints; the finding
+    /// has those of the nodes then.
     EP022 "not-scheduled" Warning
     "The pod is bound to no node."
 }
@@ -41,6 +44,9 @@ pub struct NotScheduled {
     /// The gates that keep the scheduler from looking at the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Text>,
+    /// The taints of the nodes, if the message tells of taints and names none.
+    #[serde(skip)]
+    pub taints: BTreeSet<Text>,
     #[serde(serialize_with = "write_optional_time")]
     pub since: Option<Timestamp>,
 }
@@ -141,9 +147,16 @@ impl Shows {
     }
 }
 
-/// Returns the advice about the taints that a message in lower case names.
-fn taints(message: &str) -> Vec<&'static str> {
+/// Returns true if a message tells of taints and names none, as since Kubernetes 1.35.
+fn hides_taints(message: &str) -> bool {
+    message.contains("untolerated taint(s)")
+}
+
+/// Returns the advice about the taints that a message in lower case names, or else those of the
+/// nodes.
+fn taints(message: &str, of_nodes: &BTreeSet<Text>) -> Vec<&'static str> {
     let named = message.split('{').skip(1).filter_map(|rest| rest.split([':', '}']).next());
+    let named = named.chain(of_nodes.iter().map(|key| &**key));
     let advice = |taint: &str| TAINTS.iter().find(|(key, _)| *key == taint.trim()).map(|(_, advice)| *advice);
     let mut all: Vec<&str> = named.map(|taint| advice(taint).unwrap_or(OTHER_TAINT)).collect();
     all.dedup();
@@ -170,14 +183,23 @@ impl PodFinding for NotScheduled {
             message: scheduled.map(|condition| condition.message.clone()).unwrap_or_default(),
             scheduler: scheduler.cloned().unwrap_or_default(),
             node_selector: pod.details.map(|details| details.node_selector.clone()).unwrap_or_default(),
+            taints: scheduled.filter(|it| hides_taints(&it.message)).map_or_else(BTreeSet::new, |_| {
+                pod.nodes.values().flat_map(|node| &node.taints).cloned().collect()
+            }),
             gates: pod.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
             since: scheduled.and_then(|condition| condition.last_transition_time),
         })
     }
 
     fn message(all: &[&Self]) -> String {
-        let [Self { why, message, gates, scheduler, node_selector, .. }, ..] = all else {
+        let [Self { why, message, gates, scheduler, node_selector, taints, .. }, ..] = all else {
             return String::new();
+        };
+        let of_nodes = match taints.len() {
+            0 => String::new(),
+            _ => {
+                format!("; the nodes have {}", taints.iter().map(|key| &**key).collect::<Vec<_>>().join(", "))
+            }
         };
         let why = match (&**gates, why) {
             ([], None) if scheduler.is_empty() => {
@@ -191,7 +213,7 @@ impl PodFinding for NotScheduled {
             ([gate], _) => format!(": the scheduling gate {gate} holds it"),
             (gates, _) => format!(": the scheduling gates {} hold it", gates.join(", ")),
         };
-        format!("the pod is bound to no node{why}")
+        format!("the pod is bound to no node{why}{of_nodes}")
     }
 
     fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
@@ -200,14 +222,14 @@ impl PodFinding for NotScheduled {
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
-        let [Self { why, message, gates, scheduler, .. }, ..] = all else { return Remedy::default() };
+        let [Self { why, message, gates, scheduler, taints, .. }, ..] = all else { return Remedy::default() };
         if why.is_none() && gates.is_empty() && !scheduler.is_empty() {
             let sentence =
                 format!("Start {scheduler}, which the pod's spec.schedulerName names, or correct the name");
             return Remedy::ask(ClusterAdministrator, sentence).shown_by([pods.describe()]);
         }
         if gates.is_empty() {
-            return remedy_of(why.as_deref(), message, pods);
+            return remedy_of(why.as_deref(), message, taints, pods);
         }
         let sentence = format!(
             "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
@@ -223,7 +245,7 @@ impl PodFinding for NotScheduled {
 
 /// Returns the remedy for the reason and the message of the condition `PodScheduled`. `why` is
 /// `None` if the pod has no such condition.
-fn remedy_of(why: Option<&str>, message: &str, pods: &PodsOf<'_>) -> Remedy {
+fn remedy_of(why: Option<&str>, message: &str, of_nodes: &BTreeSet<Text>, pods: &PodsOf<'_>) -> Remedy {
     let Some(why) = why else {
         return Remedy::ask(
             ClusterAdministrator,
@@ -240,7 +262,7 @@ fn remedy_of(why: Option<&str>, message: &str, pods: &PodsOf<'_>) -> Remedy {
     let (mut advice, mut shows) = (Vec::new(), Vec::new());
     for (_, what, show) in CAUSES.iter().filter(|(words, ..)| causes.contains(words)) {
         match *what {
-            "" => advice.extend(taints(&causes)),
+            "" => advice.extend(taints(&causes, of_nodes)),
             what => advice.push(what),
         }
         if !shows.contains(show) {
@@ -265,6 +287,13 @@ mod tests {
     use crate::findings::testing::code_of;
 
     #[test]
+    fn the_taints_of_the_nodes_count_if_the_scheduler_names_none() {
+        let of_nodes = BTreeSet::from(["node.kubernetes.io/disk-pressure".into(), TAINTS[8].0.into()]);
+        let advice = taints("2 node(s) had untolerated taint(s).", &of_nodes);
+        assert_eq!(advice, [TAINTS[0].1]);
+    }
+
+    #[test]
     fn a_pod_waits_for_a_node_before_it_waits_for_an_address() {
         let pod = |node: Option<&str>| json!({"spec": {"nodeName": node}, "status": {"podIP": null, "podIPs": null}});
         assert_eq!(code_of(pod(None)), Code::NotScheduled);
@@ -277,7 +306,7 @@ mod tests {
         let service = ObjectKey::new("default", "web");
         let pods = PodsOf { service: &service, pod: "web-1", is_alone: false };
         let of = |why: Option<&str>, message: &str| {
-            let remedy = remedy_of(why, message, &pods);
+            let remedy = remedy_of(why, message, &BTreeSet::new(), &pods);
             let commands: Vec<String> = remedy.commands().collect();
             format!("{why:?} {message}\n  {}\n  {}", remedy.sentence, commands.join("\n  "))
         };

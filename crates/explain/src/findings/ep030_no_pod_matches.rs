@@ -23,10 +23,11 @@ about! {
     /// with each rollout; a program sets a role on its own pods, so that the pods without it are
     /// the first place to look at; and some programs have renamed their roles, such as `master` to
     /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
-    /// finding says why: it is scaled to zero, paused, suspended or finished, or no node matches
-    /// it. Only `explain` reads workloads. The private Service of a Knative revision has no pods
-    /// while nobody sends requests, and so does the canary Service of Flagger between releases; a
-    /// global Service of Cilium may have its pods in other clusters. These are an info.
+    /// finding says why: it is scaled to zero, paused, suspended or finished, no node matches it,
+    /// or no controller has looked at it. Only `explain` reads workloads. The private Service of a
+    /// Knative revision has no pods while nobody sends requests, and so does the canary Service of
+    /// Flagger between releases; a global Service of Cilium may have its pods in other clusters.
+    /// These are an info.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
 }
@@ -143,7 +144,14 @@ impl Finding for NoPodMatches {
                 ServiceOwner,
                 format!("If the program calls the role {wanted:?} {found:?} now, set {label} in spec.selector to {found:?}, or let the program write {wanted:?}"),
             ),
-            NoPods::PodOfStatefulSet { set, ordinal } => Remedy::ask(
+            NoPods::PodOfStatefulSet { set, ordinal, later: Some(later) } => Remedy::ask(
+                ServiceOwner,
+                format!(
+                    "Select a pod that exists, such as {later}, if spec.ordinals.start of StatefulSet {set} is higher than {ordinal}; else look at why it makes no pod {set}-{ordinal}"
+                ),
+            )
+            .shown_by([Step::kubectl_in(&service.namespace, ["describe", "statefulset", set])]),
+            NoPods::PodOfStatefulSet { set, ordinal, later: None } => Remedy::ask(
                 ServiceOwner,
                 format!(
                     "Scale StatefulSet {set} to {} or more, if that pod is meant; else delete the Service",
@@ -210,8 +218,9 @@ fn text(cause: &NoPods) -> String {
             let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
             format!("; {pod} {} {have} {label}={found} instead", names(pods))
         }
-        NoPods::PodOfStatefulSet { set, ordinal } => {
-            format!("; that is pod {set}-{ordinal} of a StatefulSet {set}")
+        NoPods::PodOfStatefulSet { set, ordinal, later } => {
+            let later = later.as_ref().map(|later| format!(", which has pod {later}")).unwrap_or_default();
+            format!("; that is pod {set}-{ordinal} of a StatefulSet {set}{later}")
         }
         NoPods::InOtherClusters { by } => {
             format!("; it is a global Service of {by}, which pods of other clusters serve, too")

@@ -6,8 +6,9 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
+use crate::facts::external_name::service_of;
 use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
+use crate::facts::remedy::{Remedy, Step};
 use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
@@ -21,11 +22,17 @@ about! {
 /// A Service of type ExternalName.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExternalName {}
+pub struct ExternalName {
+    /// The Service that the alias means, if it means one.
+    #[serde(skip)]
+    pub service: Option<ObjectKey>,
+}
 
 impl Finding for ExternalName {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        inputs.is_alias().then_some(Self {}).into_iter().collect()
+        let name = inputs.objects.raw.external_names.get(&inputs.service.key);
+        let service = name.and_then(|name| service_of(name));
+        inputs.is_alias().then_some(Self { service }).into_iter().collect()
     }
 
     fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
@@ -33,6 +40,12 @@ impl Finding for ExternalName {
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {
+        if let Some(service) = &self.service {
+            let sentence =
+                format!("Look at the Service {service}, which the alias means: clients reach its endpoints");
+            let show = Step::kubectl_in(&service.namespace, ["describe", "service", &service.name]);
+            return Remedy::ask(ServiceOwner, sentence).shown_by([show]);
+        }
         Remedy::ask(
             ServiceOwner,
             "Nothing, if clients should reach the DNS name; else set spec.type to ClusterIP and add a selector",

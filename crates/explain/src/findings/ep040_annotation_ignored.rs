@@ -5,8 +5,11 @@ use std::fmt;
 use kube_endpoint_core_model::maker::{CONTROLLERS, KUBE_ENDPOINT_MANAGER};
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::retirement::InvalidEndpointsSetting;
-use kube_endpoint_core_model::well_known::{ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY};
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::well_known::{
+    ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
+    ANNOTATION_TOPOLOGY_MODE,
+};
+use kube_endpoint_core_model::{ObjectKey, Service, Text};
 use serde::Serialize;
 
 use super::Finding;
@@ -16,9 +19,13 @@ use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
-    /// Kubernetes reads this annotation no longer since 1.24. This project's controllers read it if
-    /// a feature gate is on, which is off by default. If `spec.publishNotReadyAddresses` says the
-    /// same as the annotation, nothing is missed, and this is no finding.
+    /// Kubernetes reads `service.alpha.kubernetes.io/tolerate-unready-endpoints` no longer since
+    /// 1.24. This project's controllers read it if a feature gate is on, which is off by default.
+    /// If `spec.publishNotReadyAddresses` says the same as the annotation, nothing is missed, and
+    /// this is no finding.
+    ///
+    /// The annotation `service.kubernetes.io/topology-mode` has an effect if its value is `Auto` or
+    /// `auto`; `Disabled` says that none is wanted, and a value with a domain is for others.
     ///
     /// The annotation `kube-endpoint-manager.github.io/endpoints` has no effect if its value is
     /// none of its forms, or if kube-controller-manager writes the Endpoints of the Service ([Leave
@@ -46,7 +53,7 @@ impl Finding for AnnotationIgnored {
         let value = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(|_| is_missed);
         let ignored =
             |value: &Text| Self { annotation: ANNOTATION_TOLERATE_UNREADY.into(), value: value.clone() };
-        value.into_iter().map(ignored).collect()
+        value.into_iter().map(ignored).chain(unknown_mode(service)).collect()
     }
 
     fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
@@ -54,6 +61,12 @@ impl Finding for AnnotationIgnored {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
+        if *self.annotation != *ANNOTATION_TOLERATE_UNREADY {
+            return Remedy::ask(
+                ServiceOwner,
+                "Remove the annotation, and set spec.trafficDistribution to PreferSameZone if clients should stay in their zone; or write Auto",
+            );
+        }
         Remedy::ask(
             ServiceOwner,
             "Remove the annotation, and set spec.publishNotReadyAddresses if clients should reach pods that are not ready",
@@ -66,6 +79,16 @@ impl fmt::Display for AnnotationIgnored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the annotation {}: {:?} has no effect", self.annotation, self.value)
     }
+}
+
+/// Returns the annotation that asks for topology in a way that no controller knows. A value with a
+/// domain is for another implementation.
+fn unknown_mode(service: &Service) -> Option<AnnotationIgnored> {
+    let of = |annotation: &'static str| Some((annotation, service.annotations.get(annotation)?));
+    let (annotation, value) = of(ANNOTATION_TOPOLOGY_AWARE_HINTS).or_else(|| of(ANNOTATION_TOPOLOGY_MODE))?;
+    let is_known =
+        matches!(&**value, "Auto" | "auto" | "Disabled" | "disabled" | "") || value.contains(['/', '.']);
+    (!is_known).then(|| AnnotationIgnored { annotation: annotation.into(), value: value.clone() })
 }
 
 /// An annotation that retires the Endpoints of the Service in vain.
@@ -150,6 +173,22 @@ mod tests {
         assert!(alone.finds(Code::AnnotationIgnored));
         let with_field = alone.with("Service/web", json!({"spec": {"publishNotReadyAddresses": true}}));
         assert!(!with_field.finds(Code::AnnotationIgnored));
+    }
+
+    #[test]
+    fn a_topology_mode_that_nobody_knows_has_no_effect() {
+        let alone = example("ep040-annotation-ignored");
+        let mode = |mode: &str| {
+            let annotations = json!({
+                "service.alpha.kubernetes.io/tolerate-unready-endpoints": null,
+                "service.kubernetes.io/topology-mode": mode,
+            });
+            alone.clone().with("Service/web", json!({"metadata": {"annotations": annotations}}))
+        };
+        assert!(mode("Automatic").finds(Code::AnnotationIgnored));
+        for known in ["Auto", "auto", "Disabled", "example.com/nearest"] {
+            assert!(!mode(known).finds(Code::AnnotationIgnored), "{known}");
+        }
     }
 
     #[test]

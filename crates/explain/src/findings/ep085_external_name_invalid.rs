@@ -19,9 +19,11 @@ about! {
     /// with a scheme, a port or a path, is no name. The API server refuses most such texts, but not
     /// an IPv4 address. An alias may also mean a Service of the cluster: itself, one whose alias
     /// leads back to it, or one that does not exist, if its name ends with `svc` or
-    /// `svc.cluster.local`. The status page does not know `spec.externalName`, and shows EP033.
+    /// `svc.cluster.local`. DNS does not complete an alias, so that a name without the domain of the
+    /// cluster, such as that of a Service alone, leads nowhere, too. The status page does not know
+    /// `spec.externalName`, and shows EP033.
     EP085 "external-name-invalid" Error
-    "The alias of the Service leads nowhere: to an address, to itself, or to a Service that does not exist."
+    "The alias of the Service leads nowhere: to an address, to itself, to a short name, or to a Service that does not exist."
 }
 
 /// An alias of a text that is no DNS name.
@@ -48,6 +50,8 @@ pub enum NoName {
     Itself,
     /// It is the name of a Service that does not exist.
     Missing { service: ObjectKey },
+    /// It is the name of a Service without the domain of the cluster.
+    Short { service: ObjectKey },
 }
 
 impl NoName {
@@ -73,6 +77,17 @@ impl NoName {
 /// The maximum number of aliases that lead from one to the next.
 const ALIASES: usize = 8;
 
+/// Returns the Service whose name without the domain of the cluster is the alias. DNS takes the
+/// name as it is, and the search domains of a pod are for what its programs ask.
+fn shortened(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
+    let mut parts = external_name.trim().trim_end_matches('.').split('.');
+    let name = parts.next()?;
+    let namespace = parts.next().unwrap_or(&inputs.service.key.namespace);
+    let is_short = parts.next().is_none_or(|svc| svc == "svc") && parts.next().is_none();
+    let service = ObjectKey::new(namespace, name);
+    (is_short && inputs.objects.service(&service).is_some()).then_some(NoName::Short { service })
+}
+
 /// Returns why an alias of a Service leads nowhere, if it means a Service.
 fn misled(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
     let (objects, own) = (inputs.objects, &inputs.service.key);
@@ -94,7 +109,8 @@ impl Finding for ExternalNameInvalid {
         let external_name = inputs.objects.raw.external_names.get(&inputs.service.key);
         let external_name = external_name.filter(|_| inputs.is_alias());
         let invalid = external_name.and_then(|name| {
-            let why = NoName::of(name).or_else(|| misled(inputs, name))?;
+            let why =
+                NoName::of(name).or_else(|| misled(inputs, name)).or_else(|| shortened(inputs, name))?;
             Some(Self { external_name: name.clone(), why })
         });
         invalid.into_iter().collect()
@@ -113,6 +129,9 @@ impl Finding for ExternalNameInvalid {
                 "Set spec.externalName to the DNS name alone; clients choose the port".to_owned()
             }
             NoName::Itself => "Set spec.externalName to the name that clients should reach".to_owned(),
+            NoName::Short { service } => {
+                format!("Set spec.externalName to {}.{}.svc.cluster.local", service.name, service.namespace)
+            }
             NoName::Missing { service } => {
                 let show = Step::kubectl_in(&service.namespace, ["get", "services"]);
                 let sentence =
@@ -138,6 +157,11 @@ impl fmt::Display for ExternalNameInvalid {
             NoName::Numeric => "no DNS name: its last part is a number".to_owned(),
             NoName::Itself => "the name of the Service itself, or leads back to it".to_owned(),
             NoName::Missing { service } => format!("the Service {service}, which does not exist"),
+            NoName::Short { service } => {
+                format!(
+                    "a short name of the Service {service}, and DNS completes no alias with the domain of the cluster"
+                )
+            }
         };
         write!(f, "no client can resolve the Service: its externalName {:?} is {why}", self.external_name)
     }
@@ -172,6 +196,15 @@ mod tests {
         let primary = service("db-primary", json!({"clusterIP": "None", "ports": [{"port": 80}]}));
         assert!(to_db.clone().and(primary).says("default/db, which does not exist"));
         assert!(to_db.and(back).says("leads back to it"));
+        let short = web.clone().with("Service/web", alias("db"));
+        assert!(!short.finds(Code::ExternalNameInvalid), "it may be the name of a host");
+        let db = service("db", json!({"clusterIP": "None", "ports": [{"port": 80}]}));
+        assert!(short.and(db.clone()).says("a short name of the Service default/db"));
+        for of in ["db.default", "db.default.svc"] {
+            assert!(
+                web.clone().with("Service/web", alias(of)).and(db.clone()).finds(Code::ExternalNameInvalid)
+            );
+        }
         let elsewhere = web.with("Service/web", alias("db.shop.svc.cluster.local"));
         assert!(!elsewhere.finds(Code::ExternalNameInvalid), "nobody has read that namespace");
     }

@@ -38,6 +38,9 @@ pub struct PolicyAdmitsNobody {
     pub policies: Vec<Text>,
     /// The ports of the Service, such as `80 (http)`.
     pub ports: Vec<String>,
+    /// The ports of the pods behind them, such as `8080` or `5353/UDP`.
+    #[serde(skip)]
+    pub pod_ports: BTreeSet<String>,
     /// The number of pods that receive traffic.
     pub pods: usize,
 }
@@ -67,7 +70,7 @@ impl Finding for PolicyAdmitsNobody {
         let ready: BTreeSet<&Text> = ready.map(|pod| &pod.name).collect();
         let pods: Vec<&Pod> =
             inputs.pods.iter().filter(|pod| ready.contains(&pod.key.name)).map(|pod| &**pod).collect();
-        let (mut ports, mut by) = (Vec::new(), BTreeSet::new());
+        let (mut ports, mut pod_ports, mut by) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for port in &inputs.service.ports {
             let closed: Option<Vec<_>> = pods.iter().map(|pod| closing(&policies, pod, port)).collect();
             if let Some(closed) = closed.filter(|closed| !closed.is_empty()) {
@@ -76,9 +79,16 @@ impl Finding for PolicyAdmitsNobody {
                     "" => port.port.to_string(),
                     name => format!("{} ({name})", port.port),
                 });
+                pod_ports.extend(pods.iter().filter_map(|pod| find_port(pod, port)).map(|number| {
+                    if *port.protocol == *"TCP" {
+                        number.to_string()
+                    } else {
+                        format!("{number}/{}", port.protocol)
+                    }
+                }));
             }
         }
-        let found = Self { policies: by.into_iter().collect(), ports, pods: pods.len() };
+        let found = Self { policies: by.into_iter().collect(), ports, pod_ports, pods: pods.len() };
         Some(found).filter(|found| !found.ports.is_empty()).into_iter().collect()
     }
 
@@ -91,7 +101,11 @@ impl Finding for PolicyAdmitsNobody {
             .policies
             .iter()
             .map(|policy| Step::kubectl_in(&service.namespace, ["describe", "networkpolicy", policy]));
-        let sentence = format!("Admit the clients to port {} in a NetworkPolicy", self.ports.join(", "));
+        let ports: Vec<&str> = self.pod_ports.iter().map(String::as_str).collect();
+        let sentence = format!(
+            "Admit the clients to port {} of the pods in a NetworkPolicy, which knows no ports of Services",
+            ports.join(", ")
+        );
         Remedy::ask(ServiceOwner, sentence).shown_by(show.collect::<Vec<_>>())
     }
 

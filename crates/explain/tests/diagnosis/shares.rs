@@ -73,8 +73,8 @@ pub(crate) struct Floor {
     faults_seen: usize,
     /// Healthy clusters without an alarm.
     no_alarms: usize,
-    /// True once the aims are reached: 95 % of all cases and of each kind right in every part, 98 % of
-    /// the first codes. From then on, they stay reached. A false OK can only be an open case.
+    /// True once the aims are reached: 95 % of all cases and of each kind right in every part, 98 %
+    /// of the first codes. From then on, they stay reached. A false OK can only be an open case.
     is_aim_reached: bool,
 }
 

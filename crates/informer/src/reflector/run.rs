@@ -189,11 +189,6 @@ impl<T: Object> Reflector<'_, T> {
 
     /// Returns the state after a request failed. A resumed watch waits for `pause`.
     fn failed(&mut self, state: State<T>, error: &ListWatchError, pause: Duration) -> State<T> {
-        if self.asks_for_shard() && error.refuses_shard_selector() {
-            tracing::info!(resource = T::KIND.name(), %error, "the API server refused the shard selector");
-            self.stop_asking_for_shard();
-            return State::initial(self.streaming_list, self.options.page_size);
-        }
         let next = state.after_error(error, self.failures.count(), Instant::now());
         if let ListWatchError::VersionWentBack { server, position } = *error {
             self.report_versions(server, position);

@@ -28,11 +28,8 @@ impl WatchedNamespaces {
         Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
     }
 
-    /// Returns the set of the namespaces of a shard. For a shard of the API server's division
-    /// ([`Shard::divided_by_server`]), reflectors ask the server to send only its objects
-    /// (`shardSelector`, KEP-5866). They then list in pages, since only a list says if the server
-    /// does so. If it does not, they stop asking, and drop objects of other shards when they
-    /// arrive.
+    /// Returns the set of the namespaces of a shard. Reflectors drop objects of other shards when
+    /// they arrive.
     pub fn of_shard(shard: Shard) -> Self {
         Self { namespaces: BTreeSet::new(), shard: Some(shard) }
     }

@@ -29,8 +29,6 @@ pub(crate) struct Page {
     pub(crate) resource_version: ResourceVersion,
     /// The continue token of the next page, or `None` on the last page.
     pub(crate) next: Option<String>,
-    /// The shard that the server selected on request.
-    pub(crate) shard_selector: Option<String>,
 }
 
 /// An encoded object.
@@ -71,12 +69,6 @@ fn is_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error>
 struct RawPageMeta {
     resource_version: ResourceVersion,
     r#continue: Option<String>,
-    shard_info: Option<RawShardInfo>,
-}
-
-#[derive(Deserialize)]
-struct RawShardInfo {
-    selector: String,
 }
 
 #[derive(Deserialize)]
@@ -165,8 +157,7 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no items")));
     }
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
-    let shard_selector = page.metadata.shard_info.map(|info| info.selector);
-    Ok(Page { resource_version, next, shard_selector })
+    Ok(Page { resource_version, next })
 }
 
 /// Decodes a frame of a watch: a line of JSON. Returns an `ERROR` event as an error.

@@ -137,9 +137,9 @@ impl ProtobufList {
         if self.metadata.resource_version.is_none() {
             return Err(invalid(&format!("the {} has no resourceVersion", self.list_kind)));
         }
-        let ListMeta { resource_version, continue_token, shard_selector, .. } = self.metadata;
+        let ListMeta { resource_version, continue_token, .. } = self.metadata;
         let next = Some(continue_token).filter(|token| !token.is_empty());
-        Ok(Page { resource_version, next, shard_selector })
+        Ok(Page { resource_version, next })
     }
 
     /// Reads a varint, or returns `None` if it needs another chunk.

@@ -25,8 +25,6 @@ const MAX_BODY: usize = 16 << 20;
 pub(crate) struct Target {
     /// The path of the list.
     path: String,
-    /// The shard that the reflector asks the server to select, as `shardSelector`.
-    pub(crate) shard_selector: Option<String>,
     field_selector: Option<&'static str>,
 }
 
@@ -34,19 +32,14 @@ impl Target {
     /// Returns the target of a resource in a scope.
     pub(crate) fn new(resource: &Resource, scope: &Scope) -> Self {
         let field_selector = resource.cluster_field_selector.filter(|_| *scope == Scope::All);
-        Self { path: resource.path_in(scope), shard_selector: None, field_selector }
+        Self { path: resource.path_in(scope), field_selector }
     }
 
-    /// Appends the selectors. `separator` comes before the first of them.
-    fn push_selectors(&self, path: &mut String, mut separator: char) {
-        let selectors =
-            [("shardSelector", self.shard_selector.as_deref()), ("fieldSelector", self.field_selector)];
-        for (name, selector) in selectors {
-            if let Some(selector) = selector {
-                let _ = write!(path, "{separator}{name}=");
-                escape(path, selector);
-                separator = '&';
-            }
+    /// Appends the field selector after `separator`.
+    fn push_selector(&self, path: &mut String, separator: char) {
+        if let Some(selector) = self.field_selector {
+            let _ = write!(path, "{separator}fieldSelector=");
+            escape(path, selector);
         }
     }
 }
@@ -64,7 +57,7 @@ pub(crate) fn list_path(target: &Target, limit: u32, token: Option<&str>) -> Str
         path.push_str("&continue=");
         escape(&mut path, token);
     }
-    target.push_selectors(&mut path, separator);
+    target.push_selector(&mut path, separator);
     path
 }
 
@@ -77,7 +70,7 @@ pub(crate) fn watch_path(target: &Target, from: Option<ResourceVersion>, timeout
         None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
     };
     let mut path = format!("{path}?watch=true&allowWatchBookmarks=true&{from}&timeoutSeconds={seconds}");
-    target.push_selectors(&mut path, '&');
+    target.push_selector(&mut path, '&');
     path
 }
 
@@ -210,18 +203,13 @@ mod tests {
             "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=9",
         );
         let scope = Scope::Namespace("a-b".into());
-        let (mut pods, slices) = (target(&Pod::RESOURCE, &scope), target(&EndpointSlice::RESOURCE, &scope));
+        let (pods, slices) = (target(&Pod::RESOURCE, &scope), target(&EndpointSlice::RESOURCE, &scope));
         check(list_path(&pods, 1, None), "/api/v1/namespaces/a-b/pods?limit=1");
         check(list_path(&slices, 0, None), "/apis/discovery.k8s.io/v1/namespaces/a-b/endpointslices");
-        pods.shard_selector = Some("f(a, '0x0')".to_owned());
-        check(list_path(&pods, 0, None), "/api/v1/namespaces/a-b/pods?shardSelector=f%28a%2C%20%270x0%27%29");
-        check(
-            list_path(&pods, 5, Some("t")),
-            "/api/v1/namespaces/a-b/pods?limit=5&continue=t&shardSelector=f%28a%2C%20%270x0%27%29",
-        );
+        check(list_path(&pods, 5, Some("t")), "/api/v1/namespaces/a-b/pods?limit=5&continue=t");
         check(
             watch_path(&pods, Some(ResourceVersion(7)), Duration::from_secs(9)),
-            "/api/v1/namespaces/a-b/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=9&shardSelector=f%28a%2C%20%270x0%27%29",
+            "/api/v1/namespaces/a-b/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=9",
         );
     }
 }

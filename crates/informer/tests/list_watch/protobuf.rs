@@ -72,9 +72,7 @@ fn status(status: &Value) -> Vec<u8> {
 
 fn list(list: &Value) -> Vec<u8> {
     let meta = &list["metadata"];
-    let shard = &meta["shardInfo"];
-    let shard = if shard.is_null() { Vec::new() } else { bytes(5, &text(1, &shard["selector"])) };
-    let meta = [text(2, &meta["resourceVersion"]), text(3, &meta["continue"]), shard].concat();
+    let meta = [text(2, &meta["resourceVersion"]), text(3, &meta["continue"])].concat();
     let items = list["items"].as_array().into_iter().flatten();
     let items: Vec<u8> = items.flat_map(|item| bytes(2, &endpoints(item))).collect();
     [bytes(1, &meta), items].concat()

@@ -262,8 +262,8 @@ fn flags_that_settings_complete_are_shown_with_the_value_in_use() {
         "VersionTLS12",
         "kube-endpoint-manager.shard-0-of-2",
     );
-    let words = ["--tls-min-version=VersionTLS13", "--shard=0/2", "--feature-gates=ShardedWatch=true"];
-    check(&words, "VersionTLS13", "kube-endpoint-manager.shard-0-of-2.sharded-watch");
+    let words = ["--tls-min-version=VersionTLS13", "--shard=0/2"];
+    check(&words, "VersionTLS13", "kube-endpoint-manager.shard-0-of-2");
     let identified = read(None, &[], &["--leader-elect-identity=me"]).unwrap();
     let settings = Settings::try_from(&identified.options).unwrap();
     assert_eq!(identified.flags_in_use(&settings)["leader-elect-identity"], "me");

@@ -69,9 +69,6 @@ pub enum Gate {
     WriteSpacing,
     /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
     TopologyNodeTolerance,
-    /// Lists and watches only the objects of this manager's shard, where the API server offers that
-    /// (KEP-5866).
-    ShardedWatch,
 }
 
 impl Gate {
@@ -100,7 +97,7 @@ const fn spec(gate: Gate, name: &'static str, stage: Stage, meaning: &'static st
 }
 
 /// All gates, in the order of [`Gate`].
-pub(super) const TABLE: [GateSpec; 16] = [
+pub(super) const TABLE: [GateSpec; 15] = [
     spec(
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -190,11 +187,5 @@ pub(super) const TABLE: [GateSpec; 16] = [
         "TopologyNodeTolerance",
         Stage::Alpha,
         "ignore a share of nodes without a zone instead of removing all topology hints",
-    ),
-    spec(
-        Gate::ShardedWatch,
-        "ShardedWatch",
-        Stage::Alpha,
-        "list and watch only the objects of this shard, where the API server offers that",
     ),
 ];

@@ -18,7 +18,7 @@ use kube_endpoint_core_model::{LabelSelector, Text};
 use kube_endpoint_informer::{PodLogOptions, ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
-use crate::gates::{Gate, Gates};
+use crate::gates::Gates;
 use crate::go_duration;
 use crate::options::Options;
 
@@ -190,7 +190,6 @@ impl TryFrom<&Options> for Settings {
         leader_election.name = sharding::lease_name(
             leader_election.name,
             shard.as_ref(),
-            gates.is_on(Gate::ShardedWatch),
             service_selector.as_ref(),
             &namespaces,
         );
@@ -313,6 +312,7 @@ fn min_resync_period(period: Duration) -> Result<Duration, InvalidOption> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gates::Gate;
     use clap::Parser;
 
     fn settings(words: &[&str]) -> Result<Settings, String> {

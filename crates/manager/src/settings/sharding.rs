@@ -8,7 +8,6 @@ use kube_endpoint_informer::{ClusterOptions, Shard, WatchedNamespaces};
 use super::error::InvalidOption;
 use super::leader_election::is_object_name;
 use super::{LeaderElectionSettings, Settings};
-use crate::Gate;
 use crate::options::SelectionOptions;
 
 /// The most characters of the namespaces in the name of a Lease, which may have 253.
@@ -20,13 +19,9 @@ impl Settings {
         ClusterOptions { watched_namespaces: self.watched_namespaces(), pod_log: self.pod_log }
     }
 
-    /// Returns the namespaces that the informers list and watch. With the gate `ShardedWatch`, the
-    /// API server divides the namespaces into shards.
+    /// Returns the namespaces that the informers list and watch.
     pub fn watched_namespaces(&self) -> WatchedNamespaces {
         match self.shard {
-            Some(shard) if self.gates.is_on(Gate::ShardedWatch) => {
-                WatchedNamespaces::of_shard(shard.divided_by_server())
-            }
             Some(shard) => WatchedNamespaces::of_shard(shard),
             None => WatchedNamespaces::named(self.namespaces.iter().map(String::as_str)),
         }
@@ -71,13 +66,12 @@ pub(super) fn shard(options: &SelectionOptions) -> Result<Option<Shard>, Invalid
     Ok((shard.count() > 1).then_some(shard))
 }
 
-/// Returns the name of the Lease. This adds the shard, a mark of the server's division, the
-/// selector and the namespaces to the default name, so that the replicas of one part of the cluster
-/// share a Lease of their own. It keeps any other name.
+/// Returns the name of the Lease. This adds the shard, the selector and the namespaces to the
+/// default name, so that the replicas of one part of the cluster share a Lease of their own. It
+/// keeps any other name.
 pub(super) fn lease_name(
     name: String,
     shard: Option<&Shard>,
-    divided_by_server: bool,
     selector: Option<&LabelSelector>,
     namespaces: &[String],
 ) -> String {
@@ -89,11 +83,6 @@ pub(super) fn lease_name(
     let mut name = name;
     if let Some(shard) = shard {
         let _ = write!(name, ".shard-{}-of-{}", shard.index(), shard.count());
-        if divided_by_server {
-            // The server divides the namespaces in another way, so its shard of the same number
-            // holds others.
-            name.push_str(".sharded-watch");
-        }
     }
     if let Some(selector) = selector {
         let _ = write!(name, ".selector-{:016x}", hash(&selector.to_string()));
@@ -137,39 +126,23 @@ mod tests {
 
     #[test]
     fn each_part_of_the_cluster_has_a_lease_of_its_own() {
-        let check =
-            |name: &str, shard: &str, by_server: bool, selector: &str, spaces: &[&str], want: &str| {
-                let shard = shard.parse::<Shard>().ok();
-                let selector = (!selector.is_empty()).then(|| selector.parse::<LabelSelector>().unwrap());
-                let spaces: Vec<String> = spaces.iter().map(|name| (*name).to_owned()).collect();
-                let got = lease_name(name.to_owned(), shard.as_ref(), by_server, selector.as_ref(), &spaces);
-                assert_eq!(got, want);
-                assert!(is_object_name(&got), "{got}");
-            };
+        let check = |name: &str, shard: &str, selector: &str, spaces: &[&str], want: &str| {
+            let shard = shard.parse::<Shard>().ok();
+            let selector = (!selector.is_empty()).then(|| selector.parse::<LabelSelector>().unwrap());
+            let spaces: Vec<String> = spaces.iter().map(|name| (*name).to_owned()).collect();
+            let got = lease_name(name.to_owned(), shard.as_ref(), selector.as_ref(), &spaces);
+            assert_eq!(got, want);
+            assert!(is_object_name(&got), "{got}");
+        };
         let default = "kube-endpoint-manager";
-        check(default, "", false, "", &[], default);
-        check("own", "1/3", true, "a=b", &["a"], "own");
-        check(default, "", false, "", &["a", "b-c"], "kube-endpoint-manager.namespaces.a.b-c");
-        check(default, "1/3", false, "", &[], "kube-endpoint-manager.shard-1-of-3");
-        check(default, "1/3", true, "", &[], "kube-endpoint-manager.shard-1-of-3.sharded-watch");
-        check(default, "", true, "", &["a"], "kube-endpoint-manager.namespaces.a");
-        check(default, "", false, "a=b", &[], "kube-endpoint-manager.selector-e65093190491a193");
-        check(
-            default,
-            "",
-            false,
-            "a == b",
-            &["a"],
-            "kube-endpoint-manager.selector-e65093190491a193.namespaces.a",
-        );
+        check(default, "", "", &[], default);
+        check("own", "1/3", "a=b", &["a"], "own");
+        check(default, "", "", &["a", "b-c"], "kube-endpoint-manager.namespaces.a.b-c");
+        check(default, "1/3", "", &[], "kube-endpoint-manager.shard-1-of-3");
+        check(default, "", "", &["a"], "kube-endpoint-manager.namespaces.a");
+        check(default, "", "a=b", &[], "kube-endpoint-manager.selector-e65093190491a193");
+        check(default, "", "a == b", &["a"], "kube-endpoint-manager.selector-e65093190491a193.namespaces.a");
         let long = "a".repeat(63);
-        check(
-            default,
-            "",
-            false,
-            "",
-            &[&long, &long, &long],
-            "kube-endpoint-manager.namespaces-1c9bd28d10938166",
-        );
+        check(default, "", "", &[&long, &long, &long], "kube-endpoint-manager.namespaces-1c9bd28d10938166");
     }
 }

@@ -1,10 +1,10 @@
-//! A change of leader between replicas that work only on some namespaces: with `--namespaces`, with
-//! `--shard`, and with a shard that the server selects.
+//! A change of leader between replicas that work only on some namespaces: with `--namespaces` and
+//! with `--shard`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_controllers::{Gate, Settings};
+use kube_endpoint_controllers::Settings;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest};
 use kube_endpoint_informer::Kind;
 use serde_json::{Value, json};
@@ -22,10 +22,9 @@ fn of_namespaces() -> Settings {
     settings
 }
 
-fn of_shard(gate: bool) -> Settings {
+fn of_shard() -> Settings {
     let mut settings = settings();
     settings.shard = "0/2".parse().ok();
-    settings.gates = settings.gates.with(Gate::ShardedWatch, gate);
     settings
 }
 
@@ -150,36 +149,23 @@ async fn a_new_leader_of_some_namespaces_reads_only_these_and_loses_no_update() 
 }
 
 /// Checks that a shard lists one object of the whole cluster to learn the version of a kind, and
-/// otherwise asks for its own namespaces, or asks the server to select the shard.
-fn assert_of_shard(settings: &Settings, reads: &[LoggedRequest], asks: bool) {
+/// otherwise asks for its own namespaces.
+fn assert_of_shard(settings: &Settings, reads: &[LoggedRequest]) {
     for read in reads.iter().filter(|read| read.request.plural() != "nodes") {
         let request = &read.request;
         let is_watch = request.verb == "watch";
         let is_own = !request.namespace.is_empty() && has(settings, &request.namespace);
-        let selects = request.parameter("shardSelector").is_some();
-        let is_listed = selects || is_own || request.query == "limit=1";
+        let is_listed = is_own || request.query == "limit=1";
         assert!(is_watch || is_listed, "{} {}", request.path, request.query);
-        assert!(!is_watch || selects == asks, "{}", request.query);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_of_a_shard_reads_only_its_namespaces_and_loses_no_update() {
-    let settings = of_shard(false);
+    let settings = of_shard();
     for released in [true, false] {
         let reads = play(plain_server(), &settings, released).await;
         assert!(released || reads.iter().any(|read| read.request.query == "limit=1"));
-        assert_of_shard(&settings, &reads, false);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_leader_of_a_shard_that_the_server_selects_loses_no_update() {
-    let settings = of_shard(true);
-    for released in [true, false] {
-        let server = EmbeddedApiServer::builder().seed(1).sharded_list_and_watch().build().unwrap();
-        let reads = play(server, &settings, released).await;
-        assert!(released || reads.iter().any(|read| read.request.query == "limit=1"));
-        assert_of_shard(&settings, &reads, true);
+        assert_of_shard(&settings, &reads);
     }
 }

@@ -1,5 +1,5 @@
 //! Tests the alert rules: their expressions name existing metrics, each has a section in
-//! docs/operations.md, and no alert fires while all is well.
+//! docs/runbook.md, and no alert fires while all is well.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::deploy::evaluate::Series;
 use crate::deploy::manifests::{only, rendered};
-use crate::deploy::operations;
+use crate::deploy::pages;
 use crate::deploy::queries::{check, referenced};
 use crate::deploy::replicas::REPLICAS;
 
 /// The page that has a section for each alert.
 const RUNBOOK: &str =
-    "https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/operations.md#";
+    "https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/runbook.md#";
 
 /// Returns the alerting rules of all groups.
 fn alerts() -> Vec<Value> {
@@ -62,12 +62,12 @@ pub(crate) fn every_alert_has_a_severity_and_texts_and_nothing_unknown() {
 }
 
 pub(crate) fn every_alert_has_a_section_that_says_what_to_do() {
-    let anchors = anchors(&operations::page());
+    let anchors = anchors(&pages::read("docs/runbook.md"));
     for alert in alerts() {
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         let anchor = url.strip_prefix(RUNBOOK).unwrap_or_else(|| panic!("{url}"));
         assert_eq!(anchor, alert["alert"].as_str().unwrap().to_lowercase());
-        assert!(anchors.contains(anchor), "docs/operations.md has no section {anchor}");
+        assert!(anchors.contains(anchor), "docs/runbook.md has no section {anchor}");
     }
 }
 

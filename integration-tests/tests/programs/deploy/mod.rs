@@ -1,4 +1,4 @@
-//! Compares `deploy/` and `docs/operations.md` with the program: permissions, flags, probes,
+//! Compares `deploy/` and the pages about it with the program: permissions, flags, probes,
 //! metrics. The harness ignores tests that render kustomizations if kubectl is missing, and those
 //! that render the chart if Helm's renderer is.
 
@@ -12,7 +12,7 @@ mod image;
 mod manifests;
 mod metrics_page;
 mod objects;
-mod operations;
+mod pages;
 mod pods;
 mod profile;
 mod queries;
@@ -39,7 +39,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             image::the_build_context_has_all_members_of_the_workspace,
             metrics_page::a_page_is_read,
             objects::a_misspelt_field_and_a_wrong_type_are_found,
-            operations::every_metric_in_the_table_exists,
+            pages::every_metric_in_the_table_exists,
             queries::tests::labels_of_results,
             queries::tests::mistakes_are_found,
             queries::tests::references_to_labels,
@@ -100,7 +100,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             image::the_image_has_the_user_and_the_port_of_the_pods,
             objects::every_object_is_valid,
             objects::every_object_has_its_namespace_and_the_name_label,
-            operations::every_permission_is_listed,
+            pages::every_permission_is_listed,
             pods::the_program_accepts_the_arguments_of_each_pod,
             pods::the_first_replica_reserves_the_lease,
             pods::probes_and_ports_are_those_that_are_served,

@@ -58,7 +58,7 @@ pub(crate) fn hand_over() {
 
 /// The pages that tell to turn them off: a paragraph or block that turns one off turns all off.
 pub(crate) fn pages() {
-    for page in ["docs/replace-the-loops.md", "docs/operations.md", "deploy/chart/templates/NOTES.txt"] {
+    for page in ["docs/replace-the-loops.md", "deploy/chart/templates/NOTES.txt"] {
         let text = read_to_string(root().join(page)).unwrap();
         let [first, others @ ..] = ControllerName::DEFAULT.map(|name| format!("-{}", name.as_str()));
         let blocks: Vec<&str> = text.split("\n\n").filter(|block| block.contains(&first)).collect();

@@ -149,16 +149,9 @@ impl Inner {
     /// Returns the metadata and the objects of a list, or of one page of it.
     pub(super) async fn page(&self, call: &Call<'_>) -> Result<(Value, Objects), Refused> {
         let options = ListOptions::read(&call.query, false)?;
-        let mut selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
-        if self.settings.sharded_list_and_watch {
-            selection = selection.sharded(&options)?;
-        }
+        let selection = Selection::parse(call.resource, &call.info.namespace, &options)?;
         let snapshot = self.snapshot(call, &options, &selection.prefix).await?;
         let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
-        // Tables and lists of metadata have no shard information on the real server.
-        if let Some(shard) = selection.shard.as_ref().filter(|_| call.form.is_of_objects()) {
-            metadata["shardInfo"] = json!({"selector": shard.text()});
-        }
         // The real server ignores the limit for lists that it may serve from the cache.
         let limit = options.limit.filter(|_| options.resource_version != Some(0));
         let mut cursor = snapshot.objects.cursor(&snapshot.start, &selection.prefix);
@@ -175,9 +168,7 @@ impl Inner {
         if let (Some(_), Some(last)) = (matching.next(), page.last()) {
             let start = format!("{}\0", &last.key[selection.prefix.len()..]);
             metadata["continue"] = Token { version: Some(snapshot.version), start }.encode().into();
-            if selection.is_plain_but_for_its_shard() {
-                // As on the real server, the objects of other shards count, too, except for the
-                // number on this page.
+            if selection.is_plain() {
                 let end = format!("{}\u{10ffff}", selection.prefix);
                 let rest = snapshot.objects.rank(&end) - snapshot.objects.rank(&snapshot.start);
                 let remaining = rest - page.len();

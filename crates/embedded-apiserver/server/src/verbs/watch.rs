@@ -77,11 +77,8 @@ impl Inner {
     /// Opens a watch.
     pub(crate) async fn watch(self: &Arc<Self>, call: &Call<'_>) -> Result<Answer, Status> {
         let options = ListOptions::read(&call.query, true)?;
-        let mut selection =
+        let selection =
             Selection::parse(call.resource, &call.info.namespace, &options)?.named(&call.info.name);
-        if self.settings.sharded_list_and_watch {
-            selection = selection.sharded(&options)?;
-        }
         let media_type = call.form.encoding.watch_media_type();
         let faults = WatchFaults::of(&call.faults);
         let (wants_state, mark_end) = match (options.initial_events, options.resource_version) {

@@ -17,7 +17,6 @@ mod recorded_bodies;
 mod replicas;
 mod restore;
 mod reviews;
-mod shards;
 mod tls;
 mod unusual_input;
 mod watch;

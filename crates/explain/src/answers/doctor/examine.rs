@@ -140,7 +140,7 @@ fn to_do(
         let reserved =
             facts.leases().into_iter().any(|it| it.is_managers() && it.state(now) == LeaseState::Reserved);
         all.push(if reserved {
-            "No controller writes. Release the reserved lease (docs/operations.md, take over and go back).".to_owned()
+            "No controller writes. Release the reserved lease (docs/replace-the-loops.md, switch).".to_owned()
         } else {
             "No controller writes. Start kube-endpoint-manager, or turn the loops of kube-controller-manager on."
                 .to_owned()

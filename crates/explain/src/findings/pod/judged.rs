@@ -1,6 +1,6 @@
 //! Decides on the reason of a pod.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::{LeftOut, Node, Pod, Service, Text, Timestamp, Verdict};
@@ -31,6 +31,8 @@ pub(crate) struct Judged<'a> {
     pub(crate) owner: PodOwner,
     /// The fields of the node that no controller reads.
     pub(crate) node_details: Option<&'a NodeDetails>,
+    /// The fields of all known nodes.
+    pub(crate) nodes: &'a BTreeMap<Text, NodeDetails>,
     /// True if it is known that no slice that the Service uses holds the pod as ready.
     pub(crate) is_due: bool,
     /// True if another pod of the same template has failed.

@@ -12,7 +12,7 @@ const REASONS: [&str; 7] = [
 ];
 
 /// Words in lower case, and what to do. The first that fits counts.
-const WORDS: [(&[&str], &str); 7] = [
+const WORDS: [(&[&str], &str); 8] = [
     (&["errimageneverpull"], "Load the image of {} onto the node, or let its imagePullPolicy pull it"),
     (
         &["invalidimagename", "invalid reference format"],
@@ -25,6 +25,10 @@ const WORDS: [(&[&str], &str); 7] = [
     (
         &["unauthorized", "forbidden", "authentication required", "authorization", "denied"],
         "Give the pod credentials to pull the image of {} (imagePullSecrets of the pod or of its ServiceAccount), or correct the image",
+    ),
+    (
+        &["no match for platform", "no matching manifest"],
+        "Build the image of {} for the processor of the node, too, or let the pod run on nodes that it is for (nodeSelector kubernetes.io/arch)",
     ),
     (&["no such host"], "Correct the registry in the image of {}: its name does not resolve on the node"),
     (

@@ -39,6 +39,9 @@ pub enum NoPods {
     PodOfStatefulSet {
         set: Text,
         ordinal: u32,
+        /// A pod of the set with a higher ordinal.
+        #[serde(skip)]
+        later: Option<Text>,
     },
     /// Pods meet all requirements of an EndpointSelector but one.
     AllBut(NotSelected),

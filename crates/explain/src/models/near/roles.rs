@@ -82,7 +82,11 @@ impl NearMatches {
         if let Some((set, ordinal)) = selector.get(POD_NAME).and_then(|name| name.rsplit_once('-'))
             && let Ok(ordinal) = ordinal.parse()
         {
-            return NoPods::PodOfStatefulSet { set: set.into(), ordinal };
+            let ordinal_of = |name: &str| name.strip_prefix(set)?.strip_prefix('-')?.parse::<u32>().ok();
+            let is_later = |name: &&Text| ordinal_of(name).is_some_and(|other| other > ordinal);
+            let named = self.groups.iter().filter(|group| *group.label == *POD_NAME);
+            let later = named.filter_map(|group| group.found.as_ref()).find(is_later).cloned();
+            return NoPods::PodOfStatefulSet { set: set.into(), ordinal, later };
         }
         // Without other labels, all pods of the namespace would be near.
         let mut groups = self.groups.iter().filter(|_| selector.len() > 1);
