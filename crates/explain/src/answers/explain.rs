@@ -108,7 +108,7 @@ pub(crate) fn explain_with(
     let counts = subject.counts(&explained, &dead);
     let changes = Changes { objects, service, pods: &pods, leads: planned.leads.as_ref() };
     let newest = changes.newest();
-    let mut faults = findings::find(&FaultInputs {
+    let faults = findings::find(&FaultInputs {
         objects,
         service,
         selection,
@@ -127,50 +127,7 @@ pub(crate) fn explain_with(
         options,
         cluster,
     });
-    let open = open_question(&faults);
-    let read = Read::new(objects, key);
-    let to_do = explanation::advice(service, &faults, &explained, counts, &read);
-    faults.sort_by_key(|fault| {
-        let lost = fault.traffic_lost(counts.is_down());
-        (Reverse((fault.severity(), lost)), fault.code())
-    });
-    let what = if planned.slices.is_some() { "pods" } else { "addresses" };
-    let slices: Vec<_> = subject.slices().iter().map(|slice| summary(objects, slice, options)).collect();
-    let endpoints = endpoints_summary(objects, key);
-    let verdict = explanation::verdict(counts, what, &served.by, &to_do, open);
-    let present = Present {
-        objects,
-        service,
-        status: verdict.status,
-        cause: explanation::position_of_cause(&verdict, &to_do).and_then(|at| to_do.get(at)),
-        faults: &faults,
-        pods: &pods,
-        explained: &explained,
-        near: &nearly_matching,
-        now,
-    };
-    let since = present.since();
-    let last_change = present.last_change(since);
-    Some(Explanation {
-        service: key.clone(),
-        verdict,
-        since,
-        last_change,
-        served_by: served.by,
-        selected_by,
-        pods_by_publication: counts,
-        faults: Faults::new(&read, key, faults),
-        pods: explained,
-        nearly_matching_pods: nearly_matching.pods,
-        nearly_matching: nearly_matching.groups,
-        freshness: freshness(&slices, endpoints.as_ref(), newest, now),
-        slices,
-        endpoints,
-        endpoints_retired: service.selects_pods() && options.retires(service, now),
-        events: recent_events(objects, key),
-        to_do,
-        not_read: Vec::new(),
-    })
+    Some(subject.explanation(Found { faults, explained, nearly_matching, selected_by, counts, newest }))
 }
 
 /// Returns the question whose answer is not known, if there is one.
@@ -200,9 +157,70 @@ struct Subject<'a> {
     now: Timestamp,
 }
 
+/// What the findings say about a Service, and what they are made of.
+struct Found {
+    faults: Vec<Fault>,
+    explained: Vec<PodExplanation>,
+    nearly_matching: NearMatches,
+    selected_by: Option<SelectedBy>,
+    counts: Counts,
+    newest: Option<Timestamp>,
+}
+
 impl Subject<'_> {
     fn slices(&self) -> &[Arc<EndpointSlice>] {
         self.objects.slices_of(&self.service.key)
+    }
+
+    /// Returns the explanation of what was found.
+    fn explanation(&self, found: Found) -> Explanation {
+        let Self { objects, service, pods, planned, served, options, now, .. } = *self;
+        let Found { mut faults, explained, nearly_matching, selected_by, counts, newest } = found;
+        let key = &service.key;
+        let open = open_question(&faults);
+        let read = Read::new(objects, key);
+        let to_do = explanation::advice(service, &faults, &explained, counts, &read);
+        faults.sort_by_key(|fault| {
+            let lost = fault.traffic_lost(counts.is_down());
+            (Reverse((fault.severity(), lost)), fault.code())
+        });
+        let what = if planned.slices.is_some() { "pods" } else { "addresses" };
+        let slices: Vec<_> = self.slices().iter().map(|slice| summary(objects, slice, options)).collect();
+        let endpoints = endpoints_summary(objects, key);
+        let verdict = explanation::verdict(counts, what, &served.by, &to_do, open);
+        let present = Present {
+            objects,
+            service,
+            status: verdict.status,
+            cause: explanation::position_of_cause(&verdict, &to_do).and_then(|at| to_do.get(at)),
+            faults: &faults,
+            pods,
+            explained: &explained,
+            near: &nearly_matching,
+            now,
+        };
+        let since = present.since();
+        let last_change = present.last_change(since);
+        Explanation {
+            service: key.clone(),
+            verdict,
+            since,
+            last_change,
+            served_by: served.by.clone(),
+            selected_by,
+            pods_by_publication: counts,
+            faults: Faults::new(&read, key, faults),
+            pods: explained,
+            nearly_matching_pods: nearly_matching.pods,
+            nearly_matching: nearly_matching.groups,
+            freshness: freshness(&slices, endpoints.as_ref(), newest, now),
+            slices,
+            endpoints,
+            endpoints_retired: service.selects_pods() && options.retires(service, now),
+            events: recent_events(objects, key),
+            to_do,
+            not_read: Vec::new(),
+        }
     }
 
     /// Returns the explanations of the pods that the plan for slices has.
