@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod book;
+mod integrations;
 mod language;
 mod packages;
 

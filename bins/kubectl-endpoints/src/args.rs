@@ -53,6 +53,10 @@ pub(crate) enum Command {
         /// A pod that connects to the Service: look at the NetworkPolicies about it
         #[arg(long, value_name = "NAMESPACE/POD", value_parser = pod_of)]
         from: Option<ObjectKey>,
+        /// At most 8 KiB about a Service, whatever its size: for programs that read no more; with
+        /// -o json or yaml
+        #[arg(long)]
+        brief: bool,
         #[command(flatten)]
         files: FileFlags,
     },

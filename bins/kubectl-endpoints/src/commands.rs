@@ -45,13 +45,16 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             print(&code.documentation())?;
             Ok(0)
         }
-        Command::Explain { subject, name, from, files } => {
+        Command::Explain { subject, name, from, brief, files } => {
             let subject = named(subject, name.as_deref())?;
             if from.is_some() && subject.0 != Kind::Service {
                 bail!("--from names the client of a Service; leave it out, or name a Service");
             }
+            if *brief {
+                check_brief(output, subject.0)?;
+            }
             let options = options.with_from(from.clone());
-            run_explain(&Place::open(global, files).await?, output, &options, subject).await
+            run_explain(&Place::open(global, files).await?, output, &options, subject, *brief).await
         }
         Command::Render { filename } => run_render(global, output, &options, filename),
         Command::Diff { scope, files } => {
@@ -101,6 +104,15 @@ fn named<'w>(subject: &'w str, name: Option<&'w str>) -> anyhow::Result<(Kind, &
     Ok((kind, name))
 }
 
+/// Returns an error unless `--brief` has a short form to print.
+fn check_brief(output: Output, kind: Kind) -> anyhow::Result<()> {
+    let is_data = matches!(output.format, Format::Json | Format::Yaml);
+    match kind == Kind::Service && is_data {
+        true => Ok(()),
+        false => bail!("--brief is for Services, with -o json or -o yaml"),
+    }
+}
+
 /// Returns a reader that shows its progress.
 pub(crate) fn reader(client: Client) -> Reader {
     Reader::new(client).with_progress(ProgressLine::on_stderr())
@@ -111,6 +123,7 @@ async fn run_explain(
     output: Output,
     options: &Options,
     (kind, name): (Kind, &str),
+    brief: bool,
 ) -> anyhow::Result<u8> {
     let (reader, options) = (&place.reader, place.options(options));
     if let Kind::Referrer(kind) = kind {
@@ -138,7 +151,11 @@ async fn run_explain(
         let Explained { explanation, at: now, .. } =
             reader.explain_service(&key, &options, &|| place.now()).await?;
         explanation.not_read.iter().for_each(|note| print_note(note));
-        output.print_as("ServiceExplanation", &explanation, |layout| explanation.text(layout, now))?;
+        let text = |layout| explanation.text(layout, now);
+        match brief {
+            true => output.print_as("BriefExplanation", &explanation.brief(), text)?,
+            false => output.print_as("ServiceExplanation", &explanation, text)?,
+        }
         Ok(explanation.exit_code())
     }
 }

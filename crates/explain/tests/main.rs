@@ -3,6 +3,7 @@
 
 mod alarms;
 mod around;
+mod brief;
 mod causes;
 mod consumers;
 mod converted;
@@ -12,7 +13,9 @@ mod evidence;
 mod explanations;
 mod fault_manifests;
 mod faults;
+mod fields;
 mod generated;
+mod history;
 mod json_schema;
 mod kubelet;
 mod laws;

@@ -37,9 +37,21 @@ use serde_json::Value;
 
 use server::{Shop, shop_objects, stderr, stdout};
 
-/// Returns the text without lines that contain ages.
+/// Returns the text without the headline's end and without lines that contain ages.
 fn without_ages(text: &str) -> String {
-    text.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
+    let timeless = without_history(text);
+    timeless.lines().filter(|line| !line.contains(" ago")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the text without the end of the headline, which tells since when the state lasts, and
+/// without the sentence about the last change.
+fn without_history(text: &str) -> String {
+    let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let head = head.split("  since ").next().unwrap_or_default();
+    let is_change = rest.starts_with("Last change");
+    let (change, after) = rest.split_once(").\n").filter(|_| is_change).unwrap_or(("", rest));
+    assert!(change.lines().count() < 4, "{text}");
+    format!("{head}\n{after}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,7 +302,27 @@ async fn what_is_forbidden_is_named_and_the_rest_is_shown() {
     let notes = stderr(&output);
     assert!(notes.contains("You may not read nodes: "), "{notes}");
     assert!(notes.contains("You may not read events: "), "{notes}");
-    assert!(stdout(&output).starts_with("DOWN  Service shop/cart  EP017 not-ready\n"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).starts_with("DOWN  Service shop/cart  EP017 not-ready  since "),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_short_form_of_a_service_is_short() {
+    let shop = Shop::start(Vec::new()).await;
+    let output = shop.run(&["explain", "frontend-typo", "-o", "json", "--brief"]).await;
+    assert!(output.stdout.len() <= 8192, "{}", stdout(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["kind"], &json["verdict"]["code"]), (&"BriefExplanation".into(), &"EP012".into()));
+    assert_eq!(json["evidence"][0]["field"], ".spec.ports");
+    for refused in
+        [&["explain", "frontend-typo", "--brief"][..], &["explain", "pod/db-0", "-o", "json", "--brief"]]
+    {
+        let output = shop.run(refused).await;
+        assert_eq!(stderr(&output), "error: --brief is for Services, with -o json or -o yaml\n");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

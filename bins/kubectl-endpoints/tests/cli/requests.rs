@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::large;
 use crate::proxy::proxy;
 use crate::server::{Shop, stderr, stdout};
+use crate::without_history;
 
 /// Explains one Service of a cluster. Returns the requests and the bytes of the answers.
 async fn explained(services: usize) -> (Vec<String>, usize) {
@@ -24,7 +25,7 @@ async fn explained(services: usize) -> (Vec<String>, usize) {
     shop.server.clear_request_log();
     let (name, namespace) = large::service(7);
     let output = shop.run_in(&namespace, &["explain", &name]).await;
-    let text = stdout(&output);
+    let text = without_history(&stdout(&output));
     assert!(
         text.starts_with(&format!("OK  Service {namespace}/{name}\n10 of 10 pods receive traffic.\n")),
         "{text}{}",

@@ -13,6 +13,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::references::{AskedPort, GATEWAY, INGRESS, Reference, Referrer};
 use crate::facts::workload::{Idle, IdleWorkload, Workload};
+use crate::findings::evidence::Read;
 use crate::findings::finding::Problem;
 use crate::findings::{BackendNotFound, Code, Fault};
 use crate::models::near::nearest_names;
@@ -180,7 +181,7 @@ impl Behind {
                 }
                 (None, Some(reference)) => {
                     let fault = not_found(objects, reference).into();
-                    let advice = Advice::of_fault(&fault, service, true, 0);
+                    let advice = Advice::of_fault(&fault, service, &Read::new(objects, service), true, 0);
                     (Status::Down, of_fault(&fault), vec![advice])
                 }
                 (None, None) => continue,

@@ -2,6 +2,7 @@
 
 use crate::answers::explanation::{self, EndpointsSummary, Explanation, Faults, Freshness, SliceSummary};
 use crate::answers::from_pod::FromPod;
+use crate::answers::history::Present;
 use crate::answers::near_services::{NearService, NearServices, NotSelecting};
 use crate::facts::across::Across;
 use crate::facts::age;
@@ -10,6 +11,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::facts::raw::{PodOwner, Serving};
 use crate::findings::counts::{self, Counts};
+use crate::findings::evidence::{PodRead, Read};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::{
@@ -126,36 +128,10 @@ pub(crate) fn explain_with(
         options,
         cluster,
     };
-    let mut faults = findings::find(&inputs);
+    let faults = findings::find(&inputs);
     let from = options.from.as_ref().zip(inputs.connections());
-    let open = open_question(&faults);
-    let to_do = explanation::advice(service, &faults, &explained, counts);
-    faults.sort_by_key(|fault| {
-        let lost = fault.traffic_lost(counts.is_down());
-        (Reverse((fault.severity(), lost)), fault.code())
-    });
-    let what = if planned.slices.is_some() { "pods" } else { "addresses" };
-    let slices: Vec<_> = subject.slices().iter().map(|slice| summary(objects, slice, options)).collect();
-    let endpoints = endpoints_summary(objects, key);
-    Some(Explanation {
-        service: key.clone(),
-        verdict: explanation::verdict(counts, what, &served.by, &to_do, open),
-        from: from.map(|(pod, connections)| FromPod::new(pod, &connections)),
-        served_by: served.by,
-        selected_by,
-        pods_by_publication: counts,
-        faults: Faults::new(key, faults),
-        pods: explained,
-        nearly_matching_pods: nearly_matching.pods,
-        nearly_matching: nearly_matching.groups,
-        freshness: freshness(&slices, endpoints.as_ref(), newest, now),
-        slices,
-        endpoints,
-        endpoints_retired: service.selects_pods() && options.retires(service, now),
-        events: recent_events(objects, key),
-        to_do,
-        not_read: Vec::new(),
-    })
+    let from = from.map(|(pod, connections)| FromPod::new(pod, &connections));
+    Some(subject.explanation(Found { faults, from, explained, nearly_matching, selected_by, counts, newest }))
 }
 
 /// Returns the question whose answer is not known, if there is one.
@@ -185,9 +161,72 @@ struct Subject<'a> {
     now: Timestamp,
 }
 
+/// What the findings say about a Service, and what they are made of.
+struct Found {
+    faults: Vec<Fault>,
+    from: Option<FromPod>,
+    explained: Vec<PodExplanation>,
+    nearly_matching: NearMatches,
+    selected_by: Option<SelectedBy>,
+    counts: Counts,
+    newest: Option<Timestamp>,
+}
+
 impl Subject<'_> {
     fn slices(&self) -> &[Arc<EndpointSlice>] {
         self.objects.slices_of(&self.service.key)
+    }
+
+    /// Returns the explanation of what was found.
+    fn explanation(&self, found: Found) -> Explanation {
+        let Self { objects, service, pods, planned, served, options, now, .. } = *self;
+        let Found { mut faults, from, explained, nearly_matching, selected_by, counts, newest } = found;
+        let key = &service.key;
+        let open = open_question(&faults);
+        let read = Read::new(objects, key);
+        let to_do = explanation::advice(service, &faults, &explained, counts, &read);
+        faults.sort_by_key(|fault| {
+            let lost = fault.traffic_lost(counts.is_down());
+            (Reverse((fault.severity(), lost)), fault.code())
+        });
+        let what = if planned.slices.is_some() { "pods" } else { "addresses" };
+        let slices: Vec<_> = self.slices().iter().map(|slice| summary(objects, slice, options)).collect();
+        let endpoints = endpoints_summary(objects, key);
+        let verdict = explanation::verdict(counts, what, &served.by, &to_do, open);
+        let present = Present {
+            objects,
+            service,
+            status: verdict.status,
+            cause: explanation::position_of_cause(&verdict, &to_do).and_then(|at| to_do.get(at)),
+            faults: &faults,
+            pods,
+            explained: &explained,
+            near: &nearly_matching,
+            now,
+        };
+        let since = present.since();
+        let last_change = present.last_change(since);
+        Explanation {
+            service: key.clone(),
+            verdict,
+            since,
+            last_change,
+            from,
+            served_by: served.by.clone(),
+            selected_by,
+            pods_by_publication: counts,
+            faults: Faults::new(&read, key, faults),
+            pods: explained,
+            nearly_matching_pods: nearly_matching.pods,
+            nearly_matching: nearly_matching.groups,
+            freshness: freshness(&slices, endpoints.as_ref(), newest, now),
+            slices,
+            endpoints,
+            endpoints_retired: service.selects_pods() && options.retires(service, now),
+            events: recent_events(objects, key),
+            to_do,
+            not_read: Vec::new(),
+        }
     }
 
     /// Returns the explanations of the pods that the plan for slices has.
@@ -409,7 +448,11 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         has_failed_peer: template(pod).is_some_and(|template| failed.contains(template)),
         now: *now,
     };
+    let reason = judged.reason();
+    let of_service = Read::new(objects, &service.key);
+    let read = PodRead { of_service, pod, details: judged.details };
     Some(PodExplanation {
+        evidence: reason.as_ref().map(|reason| reason.finding().evidence(&read)).unwrap_or_default(),
         is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
@@ -420,7 +463,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         node: pod.node_name.clone(),
         ports: ports_of(pod),
         publication: judged.publication(),
-        reason: judged.reason(),
+        reason,
         places,
     })
 }

@@ -1,10 +1,12 @@
 //! The explanation of one Service, as data.
 
 use crate::answers::from_pod::FromPod;
+use crate::answers::history::LastChange;
 use crate::facts::details::{LastWrite, RecentEvent, write_optional_time};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
 use crate::findings::counts::Counts;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::finding::{Found, Problem};
 use crate::findings::pod::PodExplanation;
 use crate::findings::pod_reason::PodsOf;
@@ -28,6 +30,12 @@ pub struct Explanation {
     /// The client that the explanation is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<FromPod>,
+    /// Since when its state lasts, at least, if the objects show that.
+    #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The last change before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<LastChange>,
     /// The program that sends clients to its endpoints.
     pub served_by: ServedBy,
     /// The EndpointSelector that the Service names.
@@ -162,6 +170,8 @@ pub struct Advice {
     pub message: String,
     #[serde(flatten)]
     pub remedy: Remedy,
+    /// The fields that it rests on; those of the first pod, if it concerns pods.
+    pub evidence: Vec<Evidence>,
     /// Number of pods that it concerns; zero if it concerns the Service itself.
     pub pods: usize,
     /// Names of some of these pods.
@@ -180,12 +190,19 @@ pub struct Advice {
 impl Advice {
     /// Returns the advice about a Service itself. `is_down` is true if no endpoint of it receives
     /// traffic.
-    pub(crate) fn of_fault(fault: &Fault, service: &ObjectKey, is_down: bool, selected: usize) -> Self {
+    pub(crate) fn of_fault(
+        fault: &Fault,
+        service: &ObjectKey,
+        read: &Read<'_>,
+        is_down: bool,
+        selected: usize,
+    ) -> Self {
         Self {
             code: fault.code(),
             severity: fault.severity(),
             message: fault.to_string(),
             remedy: fault.remedy(service),
+            evidence: fault.evidence(read),
             pods: 0,
             examples: Vec::new(),
             traffic_lost: fault.traffic_lost(is_down),
@@ -211,11 +228,14 @@ impl Advice {
 pub struct Faults {
     service: ObjectKey,
     all: Vec<Fault>,
+    /// The fields that each of them rests on.
+    evidence: Vec<Vec<Evidence>>,
 }
 
 impl Faults {
-    pub(crate) fn new(service: &ObjectKey, all: Vec<Fault>) -> Self {
-        Self { service: service.clone(), all }
+    pub(crate) fn new(read: &Read<'_>, service: &ObjectKey, all: Vec<Fault>) -> Self {
+        let evidence = all.iter().map(|fault| fault.evidence(read)).collect();
+        Self { service: service.clone(), all, evidence }
     }
 }
 
@@ -229,15 +249,29 @@ impl std::ops::Deref for Faults {
 
 impl Serialize for Faults {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let found = |fault| Found::new(fault, Fault::remedy(fault, &self.service));
-        serializer.collect_seq(self.all.iter().map(found))
+        serializer.collect_seq(
+            self.all
+                .iter()
+                .zip(&self.evidence)
+                .map(|(fault, evidence)| Found::new(fault, Fault::remedy(fault, &self.service), evidence)),
+        )
     }
+}
+
+/// Returns the position of the advice about the finding of a verdict.
+pub(crate) fn position_of_cause(verdict: &ServiceVerdict, to_do: &[Advice]) -> Option<usize> {
+    to_do.iter().position(|it| it.code == verdict.code && verdict.message.ends_with(&it.message))
 }
 
 /// The maximum number of pods that an advice names.
 const EXAMPLES: usize = 3;
 
 impl Explanation {
+    /// Returns the position of the advice about the finding of the verdict.
+    pub(crate) fn cause(&self) -> Option<usize> {
+        position_of_cause(&self.verdict, &self.to_do)
+    }
+
     /// Returns the codes of all findings, sorted, each once.
     pub fn codes(&self) -> Vec<Code> {
         let of_pods = self.pods.iter().filter_map(|pod| pod.reason.as_ref()).map(Problem::code);
@@ -270,14 +304,15 @@ pub(crate) fn advice(
     faults: &[Fault],
     pods: &[PodExplanation],
     counts: Counts,
+    read: &Read<'_>,
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
         .map(|fault| {
-            Advice::of_fault(fault, &service.key, counts.is_down(), counts.selected + counts.deleted)
+            Advice::of_fault(fault, &service.key, read, counts.is_down(), counts.selected + counts.deleted)
         })
         .collect();
-    let mut groups: BTreeMap<(Code, String), Vec<(&Text, &PodReason)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Code, String), Vec<(&PodExplanation, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
     for (pod, reason) in pods.iter().filter_map(|pod| Some((pod, pod.reason.as_ref()?))) {
         if faults.iter().any(|fault| fault.explains_pod(&pod.name, reason)) {
@@ -285,14 +320,13 @@ pub(crate) fn advice(
         }
         let also = pod.is_published_broken().then_some(&published);
         for reason in [reason].into_iter().chain(also) {
-            groups.entry((reason.code(), reason.group())).or_default().push((&pod.name, reason));
+            groups.entry((reason.code(), reason.group())).or_default().push((pod, reason));
         }
     }
-    let all_pods = pods;
     let lasting = pods.iter().filter(|pod| !pod.is_ending()).count();
     let is_left_to_ending = is_left_to_ending(pods);
     for ((code, _), pods) in groups {
-        let Some((name, first)) = pods.first() else { continue };
+        let Some((pod, first)) = pods.first() else { continue };
         let reason = first.finding();
         if reason.is_consequence() && !faults.is_empty() {
             continue;
@@ -307,8 +341,8 @@ pub(crate) fn advice(
             (false, false) => first.severity(),
         };
         let is_alone = is_alone && severity > Severity::Info;
-        let remedy = PodReason::remedy(&reasons, &PodsOf { service: &service.key, pod: name, is_alone });
-        let remedy = match static_nodes(all_pods, &pods) {
+        let remedy = PodReason::remedy(&reasons, &PodsOf { service: &service.key, pod: &pod.name, is_alone });
+        let remedy = match static_nodes(&pods) {
             Some(nodes) => remedy.of_static_pod(&nodes),
             None => remedy,
         };
@@ -326,8 +360,9 @@ pub(crate) fn advice(
             severity,
             message,
             remedy,
+            evidence: pod.evidence.clone(),
             pods: pods.len(),
-            examples: pods.iter().take(EXAMPLES).map(|(name, _)| (*name).clone()).collect(),
+            examples: pods.iter().take(EXAMPLES).map(|(pod, _)| pod.name.clone()).collect(),
             passes: breaks && reason.passes(),
             traffic_lost: if breaks { TrafficLost::All } else { reason.traffic_lost() },
             selected: counts.selected + counts.deleted,
@@ -338,9 +373,8 @@ pub(crate) fn advice(
 }
 
 /// Returns the nodes of pods if all of these are static.
-fn static_nodes(all: &[PodExplanation], pods: &[(&Text, &PodReason)]) -> Option<String> {
-    let of = |name: &Text| all.iter().find(|pod| pod.name == *name)?.static_on.as_deref();
-    let nodes: Option<BTreeSet<&str>> = pods.iter().map(|(name, _)| of(name)).collect();
+fn static_nodes(pods: &[(&PodExplanation, &PodReason)]) -> Option<String> {
+    let nodes: Option<BTreeSet<&str>> = pods.iter().map(|(pod, _)| pod.static_on.as_deref()).collect();
     Some(nodes?.into_iter().collect::<Vec<_>>().join(", "))
 }
 

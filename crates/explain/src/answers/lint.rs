@@ -20,6 +20,7 @@ use crate::facts::options::{Known, Options};
 use crate::facts::references::Referrer;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::Behind;
 use crate::findings::rank::{Rank, TrafficLost};
@@ -42,6 +43,8 @@ pub struct Lint {
     pub message: String,
     #[serde(flatten)]
     pub remedy: Remedy,
+    /// The fields that it rests on.
+    pub evidence: Vec<Evidence>,
     /// Number of pods with the problem, or zero if the object itself has it.
     pub pods: usize,
     /// The traffic that clients lose because of it.
@@ -125,7 +128,8 @@ impl LintReport {
         let fault = Fault::from(ClusterUnserved(waiting.unserved(now)?));
         let object = ObjectKey::new("", "endpoint-controllers");
         let traffic_lost = self.problems.iter().filter(is_late).map(|lint| lint.traffic_lost).max();
-        let mut cause = of_fault("Cluster", object.clone(), &object, &fault);
+        let mut cause =
+            of_fault("Cluster", object.clone(), &Read::new(&Objects::new(), &object), &object, &fault);
         cause.traffic_lost = traffic_lost.unwrap_or_default();
         cause.rank = Rank {
             traffic_lost: cause.traffic_lost,
@@ -250,12 +254,19 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         NotReadyPods::of(objects, Helper::KubeProxy, now).filter(|_| lint_options.selector.is_none());
     problems.extend(proxies.map(|pods| {
         let object = pods.object();
-        of_fault("Cluster", object.clone(), &object, &ProxyNotReady(pods).into())
+        of_fault(
+            "Cluster",
+            object.clone(),
+            &Read::new(objects, &object),
+            &object,
+            &ProxyNotReady(pods).into(),
+        )
     }));
     problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(
         |missing| {
             let Referrer { kind, object } = missing.reference.from.clone();
-            of_fault(kind, object, &missing.reference.service, &missing.clone().into())
+            let service = &missing.reference.service;
+            of_fault(kind, object, &Read::new(objects, service), service, &missing.clone().into())
         },
     ));
     problems.retain(|lint| {
@@ -295,6 +306,7 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
             advice.message
         },
         remedy: advice.remedy,
+        evidence: advice.evidence,
         pods: advice.pods,
     })
 }
@@ -315,7 +327,7 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
     let is_wanted = |slice: &EndpointSlice| is_ours(slice) && lint_options.selects(&slice.metadata.labels);
     let slices = slices.filter(|(_, slice)| is_wanted(slice)).map(|(service, slice)| {
         let orphan = OrphanedSlice { slice: slice.metadata.name.clone(), service: service.name.clone() };
-        of_fault("EndpointSlice", slice.key(), service, &orphan.into())
+        of_fault("EndpointSlice", slice.key(), &Read::new(objects, service), service, &orphan.into())
     });
     let endpoints = objects.endpoints.iter().filter(|(key, endpoints)| {
         objects.service(key).is_none()
@@ -323,13 +335,20 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
             && lint_options.selects(&endpoints.metadata.labels)
     });
     let endpoints = endpoints.map(|(key, _)| {
-        of_fault("Endpoints", key.clone(), key, &OrphanedEndpoints { endpoints: key.clone() }.into())
+        let orphan = OrphanedEndpoints { endpoints: key.clone() };
+        of_fault("Endpoints", key.clone(), &Read::new(objects, key), key, &orphan.into())
     });
     slices.chain(endpoints).collect()
 }
 
 /// `service` is the name under which the Service of the object would be.
-fn of_fault(kind: &'static str, object: ObjectKey, service: &ObjectKey, fault: &Fault) -> Lint {
+fn of_fault(
+    kind: &'static str,
+    object: ObjectKey,
+    read: &Read<'_>,
+    service: &ObjectKey,
+    fault: &Fault,
+) -> Lint {
     Lint {
         kind,
         code: fault.code(),
@@ -337,6 +356,7 @@ fn of_fault(kind: &'static str, object: ObjectKey, service: &ObjectKey, fault: &
         severity: fault.severity(),
         message: fault.to_string(),
         remedy: fault.remedy(service),
+        evidence: fault.evidence(read),
         pods: 0,
         traffic_lost: TrafficLost::None,
         rank: Rank {

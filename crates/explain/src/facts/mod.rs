@@ -5,6 +5,7 @@ pub mod age;
 pub(crate) mod answer;
 pub(crate) mod defaults;
 pub mod details;
+pub(crate) mod edits;
 pub(crate) mod external_name;
 pub(crate) mod json;
 pub(crate) mod lease;

@@ -27,7 +27,7 @@ use crate::facts::policy::{Direction, Policy};
 use crate::facts::raw::RawFields;
 use crate::facts::references::{self, Grant, Reference, Referrer};
 use crate::facts::signs::{Signs, by_controller};
-use crate::facts::workload::{WORKLOADS, Workload};
+use crate::facts::workload::{Rollout, WORKLOADS, Workload};
 
 /// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -361,10 +361,21 @@ impl Objects {
 
     /// Returns the workloads of a namespace that no other workload owns.
     pub(crate) fn workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
+        self.all_workloads_of(namespace).filter(|workload| !workload.is_owned)
+    }
+
+    /// Returns the ReplicaSets of the Deployments of a namespace.
+    pub(crate) fn rollouts_of<'o>(
+        &'o self,
+        namespace: &'o Text,
+    ) -> impl Iterator<Item = (&'o Workload, &'o Rollout)> {
+        self.all_workloads_of(namespace).filter_map(|workload| Some((workload, workload.rollout.as_ref()?)))
+    }
+
+    fn all_workloads_of<'o>(&'o self, namespace: &'o Text) -> impl Iterator<Item = &'o Workload> {
         let first = (ObjectKey { namespace: namespace.clone(), name: "".into() }, "".into());
         let from = self.workloads.range(first..).map(|(_, workload)| &**workload);
-        let all = from.take_while(move |workload| workload.key.namespace == *namespace);
-        all.filter(|workload| !workload.is_owned)
+        from.take_while(move |workload| workload.key.namespace == *namespace)
     }
 
     /// Returns the NetworkPolicies of a namespace.

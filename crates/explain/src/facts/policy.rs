@@ -22,7 +22,7 @@ const DNS_PORTS: [i32; 3] = [53, 5353, 8053];
 pub(crate) struct Policy {
     pub(crate) namespace: Text,
     pub(crate) name: Text,
-    pods: LabelSelector,
+    pub(crate) pods: LabelSelector,
     /// The rules for incoming connections, or `None` if the policy says nothing about them.
     ingress: Option<Vec<Rule>>,
     /// The rules for outgoing connections.

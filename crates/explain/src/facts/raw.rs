@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::facts::details::{self, RecentEvent};
+use crate::facts::edits::Edit;
 use crate::facts::json::{each, pairs, text, time};
 use crate::facts::references::{self, Referrer};
 use crate::facts::spelling;
@@ -33,6 +34,8 @@ pub(crate) struct RawFields {
     pub(crate) external_names: HashMap<ObjectKey, Text>,
     /// Annotations and labels of Services that are nearly annotations of ours.
     mistyped: HashMap<ObjectKey, Vec<MistypedKey>>,
+    /// Who changed the selectors and ports of Services.
+    edits: HashMap<ObjectKey, Vec<Edit>>,
     /// `metadata.finalizers` of Services that are being deleted.
     pub(crate) finalizers: HashMap<ObjectKey, Vec<Text>>,
     /// Of nodes.
@@ -95,6 +98,8 @@ impl MistypedKey {
 pub(crate) struct NodeDetails {
     /// The minor version of its kubelet.
     pub(crate) kubelet: Option<u32>,
+    /// The status of its `Ready` condition, or empty.
+    pub(crate) ready: Text,
     /// The message of its `Ready` condition if that is not true, else empty.
     pub(crate) not_ready_message: Text,
     /// Since when that is so.
@@ -109,10 +114,12 @@ pub(crate) struct NodeDetails {
 impl NodeDetails {
     fn read(node: &Value) -> Self {
         let (spec, status) = (&node["spec"], &node["status"]);
-        let ready = each(&status["conditions"]).find(|it| it["type"] == "Ready" && it["status"] != "True");
+        let condition = each(&status["conditions"]).find(|it| it["type"] == "Ready");
+        let ready = condition.filter(|it| it["status"] != "True");
         let keeps_away = |taint: &Value| matches!(text(&taint["effect"]), "NoSchedule" | "NoExecute");
         Self {
             kubelet: minor(text(&status["nodeInfo"]["kubeletVersion"])),
+            ready: condition.map(|it| text(&it["status"]).into()).unwrap_or_default(),
             not_ready_message: ready.map(|ready| text(&ready["message"]).into()).unwrap_or_default(),
             not_ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
             keeps_pods_away: spec["unschedulable"] == true || each(&spec["taints"]).any(keeps_away),
@@ -183,6 +190,7 @@ impl RawFields {
         self.serving.extend(other.serving);
         self.external_names.extend(other.external_names);
         self.mistyped.extend(other.mistyped);
+        self.edits.extend(other.edits);
         self.finalizers.extend(other.finalizers);
         self.nodes.extend(other.nodes);
         self.namespaces.extend(other.namespaces);
@@ -203,6 +211,7 @@ impl RawFields {
     /// Removes the fields of a Service.
     pub(crate) fn forget_service(&mut self, key: &ObjectKey) {
         self.external_names.remove(key);
+        self.edits.remove(key);
         self.finalizers.remove(key);
         self.need_no_pods.remove(key);
         self.pending_load_balancers.remove(key);
@@ -243,6 +252,7 @@ impl RawFields {
                 if !mistyped.is_empty() {
                     self.mistyped.insert(key.clone(), mistyped);
                 }
+                self.edits.insert(key.clone(), Edit::all_of(metadata));
                 if let Some(program) = serving_elsewhere(metadata) {
                     self.need_no_pods.insert(key.clone(), program);
                 }
@@ -298,6 +308,11 @@ impl RawFields {
     /// Returns the annotations and labels of a Service that are nearly annotations of ours.
     pub(crate) fn mistyped_keys(&self, service: &ObjectKey) -> &[MistypedKey] {
         self.mistyped.get(service).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns who changed the selector and the ports of a Service, if that is known.
+    pub(crate) fn edits(&self, service: &ObjectKey) -> &[Edit] {
+        self.edits.get(service).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the slices of a namespace whose names begin with that of a Service, and that name no

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kube_endpoint_core_model::label_selector::LabelSelectorFields;
-use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, StringMap, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,8 +20,30 @@ pub(crate) struct Workload {
     pub(crate) selector: Option<LabelSelector>,
     /// True if another workload made it.
     pub(crate) is_owned: bool,
+    /// How a Deployment made it, if it is a ReplicaSet of one.
+    pub(crate) rollout: Option<Rollout>,
     /// The reason why it makes no pods, if there is one.
     pub(crate) idle: Option<Idle>,
+}
+
+/// The creation of a ReplicaSet by its Deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rollout {
+    pub(crate) deployment: Text,
+    /// The number that `kubectl rollout history` prints, or empty.
+    pub(crate) revision: Text,
+    pub(crate) at: Timestamp,
+}
+
+impl Rollout {
+    fn read(object: &Value) -> Option<Self> {
+        let metadata = &object["metadata"];
+        Some(Self {
+            deployment: maker_of(object).filter(|(kind, _)| *kind == "Deployment")?.1,
+            revision: text(&metadata["annotations"]["deployment.kubernetes.io/revision"]).into(),
+            at: time(&metadata["creationTimestamp"])?,
+        })
+    }
 }
 
 /// A workload that makes no pods. Prints as `Deployment web is scaled to zero`.
@@ -150,7 +172,16 @@ impl Workload {
         let selector = selector.and_then(|it| LabelSelectorFields::deserialize(it).ok());
         let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
         let is_owned = owner(object).is_some_and(|owner| WORKLOADS.contains(&text(&owner["kind"])));
-        Some(Self { kind: kind.into(), key, labels, selector, is_owned, idle: Idle::read(kind, object) })
+        let rollout = Some(object).filter(|_| kind == "ReplicaSet").and_then(Rollout::read);
+        Some(Self {
+            kind: kind.into(),
+            key,
+            labels,
+            selector,
+            is_owned,
+            rollout,
+            idle: Idle::read(kind, object),
+        })
     }
 
     /// Returns the reason why it makes no pods.

@@ -9,6 +9,7 @@ use super::Finding;
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::findings::{NotWritten, PodReason};
 use crate::models::selection::RESOURCE;
@@ -70,6 +71,10 @@ impl Finding for NotKnown {
 
     fn severity(&self) -> Option<Severity> {
         (self.open == UnansweredQuestion::NoTraffic).then_some(Severity::Error)
+    }
+
+    fn evidence(&self, _: &Read<'_>) -> Vec<Evidence> {
+        Vec::new()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::facts::details::{ContainerKind, ContainerState, Ended, RunState};
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Person, Remedy};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, called};
 use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, common, distinct, first_few, reported};
 
@@ -114,6 +115,11 @@ impl PodFinding for PodFinished {
             _ if first.why.is_empty() => format!("{the_pod} has ended for good (phase Succeeded or Failed)"),
             _ => format!("{the_pod} has ended for good{}", reported(&first.why, message)),
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        let ended = self.failed.iter().flat_map(|failed| pod.container_named(&failed.name));
+        std::iter::once(pod.phase()).chain(ended).collect()
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

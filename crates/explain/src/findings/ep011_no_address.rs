@@ -7,6 +7,7 @@ use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::facts::remedy::{Person, Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
 
@@ -103,6 +104,10 @@ impl PodFinding for NoAddress {
             None => reported(&first.why, common(all, |one| &one.message)),
         };
         format!("the pod has no IP address yet{why}")
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        std::iter::once(pod.addresses()).chain(pod.containers()).collect()
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

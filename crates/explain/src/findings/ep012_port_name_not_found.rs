@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, ports_of};
 use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf, name_port, not_found, patch_ports};
 
@@ -54,6 +55,10 @@ impl PodFinding for PortNameNotFound {
         let [Self { wanted, has, elsewhere, only_dns }, ..] = all else { return String::new() };
         let only_dns = if *only_dns { "; DNS answers with its address, without this port" } else { "" };
         not_found(wanted, has, *elsewhere) + only_dns
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.ports(), pod.ports()]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

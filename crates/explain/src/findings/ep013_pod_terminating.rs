@@ -8,9 +8,11 @@ use crate::facts::details::write_optional_time;
 use crate::facts::raw::PodOwner;
 use crate::facts::remedy::Person::{self, ClusterAdministrator};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, distinct, first_few, reported, such_as};
 use crate::findings::words::{capital, held};
+use serde_json::json;
 
 about! {
     /// The pod has a deletion timestamp. Its slice lists it as terminating, and as serving while it
@@ -144,6 +146,14 @@ impl PodFinding for PodTerminating {
             [one] => format!("{message}; the finalizer {one} holds it"),
             more => format!("{message}; the finalizers {} hold it", more.join(", ")),
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        let deleted =
+            pod.field(".metadata.deletionTimestamp", json!(self.until.map(|until| until.to_string())));
+        let finalizers =
+            (!self.finalizers.is_empty()).then(|| pod.field(".metadata.finalizers", json!(self.finalizers)));
+        std::iter::once(deleted).chain(finalizers).collect()
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

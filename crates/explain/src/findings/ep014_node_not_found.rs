@@ -6,8 +6,10 @@ use serde::Serialize;
 use crate::facts::raw::PodOwner;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead, Read};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
+use serde_json::Value;
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -48,6 +50,10 @@ impl PodFinding for NodeNotFound {
             [node] => format!("the pod's node {node:?} does not exist"),
             nodes => format!("their nodes do not exist: {}", first_few(nodes)),
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.field(".spec.nodeName", &*self.node), Read::node(&self.node, ".metadata.name", Value::Null)]
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
 
@@ -35,6 +36,10 @@ impl PodFinding for InvalidAddress {
             1 => format!("the pod's address {} is not an IP address", first_few(&addresses)),
             _ => format!("the pods' addresses are not IP addresses: {}", first_few(&addresses)),
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.field(".status.podIP", &*self.address)]
     }
 
     fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {

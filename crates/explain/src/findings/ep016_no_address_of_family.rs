@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
 
@@ -36,6 +37,10 @@ impl PodFinding for NoAddressOfFamily {
     fn message(all: &[&Self]) -> String {
         let [first, ..] = all else { return String::new() };
         no_address(&format!("{:?}", first.family), all.iter().map(|one| &*one.has))
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.families(), pod.addresses()]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

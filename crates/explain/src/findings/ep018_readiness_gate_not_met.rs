@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, reported};
 
@@ -106,6 +107,10 @@ impl PodFinding for ReadinessGateNotMet {
                 format!("readiness gate {gate} is {status}{}", reported(why, message))
             }
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.condition(&self.gate)]
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

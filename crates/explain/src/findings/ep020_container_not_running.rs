@@ -9,6 +9,7 @@ use crate::facts::raw::PodOwner as Owner;
 use crate::facts::remedy::Person::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Cause, Judged, Publication, called, restarted, was_stopped};
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, images, reported, shortened, such_as};
 
@@ -130,6 +131,10 @@ impl PodFinding for ContainerNotRunning {
         let probe = such_as(all, |one| &one.liveness_probe_says);
         let is_stopped = !probe.is_empty() && first.was_stopped().is_some();
         if is_stopped { format!("{message}; its liveness probe fails: {probe}") } else { message }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        pod.container_named(&self.container)
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {
@@ -320,6 +325,10 @@ impl PodFinding for InitContainerRuns {
         let [Self { container, .. }, ..] = all else { return String::new() };
         let container = called(ContainerKind::Init, container);
         format!("{container} has not ended, and the containers after it wait for that")
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        pod.container_named(&self.container)
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

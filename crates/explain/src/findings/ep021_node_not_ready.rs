@@ -7,6 +7,7 @@ use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
 
@@ -67,6 +68,10 @@ impl PodFinding for NodeNotReady {
                 format!("their nodes are not ready, so the pods were marked not ready: {nodes}{message}")
             }
         }
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.node_ready(&self.node), pod.condition("Ready")]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

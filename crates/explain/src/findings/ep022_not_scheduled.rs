@@ -8,9 +8,11 @@ use serde::Serialize;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, reported};
 use crate::findings::words::capital;
+use serde_json::json;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -212,6 +214,11 @@ impl PodFinding for NotScheduled {
             (gates, _) => format!(": the scheduling gates {} hold it", gates.join(", ")),
         };
         format!("the pod is bound to no node{why}{of_nodes}")
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        let gates = (!self.gates.is_empty()).then(|| pod.field(".spec.schedulingGates", json!(self.gates)));
+        std::iter::once(pod.condition("PodScheduled")).chain(gates).collect()
     }
 
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy {

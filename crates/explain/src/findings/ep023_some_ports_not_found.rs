@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, Publication, ports_of};
 use crate::findings::pod_reason::{
     DeadPort, NamedPort, PodFinding, PodsOf, list, name_port, not_found, patch_ports,
@@ -68,6 +69,10 @@ impl PodFinding for SomePortsNotFound {
             targets.join(" or "),
             list(has)
         )
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.ports(), pod.ports()]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, ports_of};
 use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf};
 
@@ -39,6 +40,10 @@ impl PodFinding for PortProtocolDiffers {
             "the container port {} is {}, and the Service asks for {}",
             wanted.name, has.protocol, wanted.protocol
         )
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.ports(), pod.ports()]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

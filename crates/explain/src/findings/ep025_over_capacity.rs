@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf};
 
@@ -30,6 +31,10 @@ impl PodFinding for OverCapacity {
 
     fn message(_: &[&Self]) -> String {
         "the Endpoints object holds as many addresses as it may".to_owned()
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.endpoints()]
     }
 
     fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {

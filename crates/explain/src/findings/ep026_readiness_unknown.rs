@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf};
 
@@ -26,6 +27,10 @@ impl PodFinding for ReadinessUnknown {
 
     fn message(_: &[&Self]) -> String {
         "the pod has no Ready condition: no kubelet has reported on it".to_owned()
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.condition("Ready")]
     }
 
     fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::facts::details::write_optional_time;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf};
 
@@ -36,6 +37,10 @@ impl PodFinding for PublishedNotReady {
 
     fn message(_: &[&Self]) -> String {
         "the pod is not ready, and publishNotReadyAddresses publishes it nevertheless".to_owned()
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.service(".spec.publishNotReadyAddresses", true), pod.condition("Ready")]
     }
 
     fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {

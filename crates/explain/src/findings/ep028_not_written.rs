@@ -4,6 +4,7 @@ use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use serde::Serialize;
 
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf};
 
@@ -26,6 +27,10 @@ impl PodFinding for NotWritten {
 
     fn message(_: &[&Self]) -> String {
         "the pod should receive traffic, and no slice that the Service uses holds it as ready".to_owned()
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        std::iter::once(pod.condition("Ready")).chain(pod.of_service.slices()).collect()
     }
 
     fn remedy(_: &[&Self], PodsOf { service, .. }: &PodsOf<'_>) -> Remedy {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::{Judged, Publication};
 use crate::findings::pod_reason::{PodFinding, PodsOf};
 use crate::findings::rank::TrafficLost;
@@ -46,6 +47,10 @@ impl PodFinding for SomeFamiliesMissing {
         let [first, ..] = all else { return String::new() };
         let has = all.iter().map(|one| &*one.has);
         ep016_no_address_of_family::no_address(&words::families(&first.missing), has)
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.families(), pod.addresses()]
     }
 
     fn remedy(all: &[&Self], _: &PodsOf<'_>) -> Remedy {

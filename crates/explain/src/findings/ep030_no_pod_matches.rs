@@ -11,6 +11,7 @@ use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::facts::workload::{Idle, IdleWorkload, Workload};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::{NoPods, ROLLOUTS_HASH};
 
@@ -93,6 +94,13 @@ impl Finding for NoPodMatches {
     fn severity(&self) -> Option<Severity> {
         let waits = |workload: &IdleWorkload| matches!(workload.idle, Idle::BetweenRuns { .. });
         (self.needs_no_pods() || self.workload.as_ref().is_some_and(waits)).then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let selector = read.selector_of(self.endpoint_selector.as_ref());
+        let of = |it: &IdleWorkload| read.of(&it.kind, &it.name, ".spec.replicas", 0);
+        let scaled = self.workload.iter().filter(|it| matches!(it.idle, Idle::NoReplicas { .. })).map(of);
+        std::iter::once(selector).chain(scaled).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Fault, Finding};
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::NearMatch;
 
@@ -47,6 +48,13 @@ impl Finding for PodsNearlyMatch {
             count: near.typos().map(|group| group.count).sum(),
         });
         nearest.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let NearMatch { label, found, pods, .. } = &self.nearest;
+        let selector = read.selector_of(self.endpoint_selector.as_ref());
+        let labels = read.label_of_pods(pods, label, found.as_ref());
+        std::iter::once(selector).chain(labels).collect()
     }
 
     /// The pods that are meant may only be missing, so they come first.

@@ -10,6 +10,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::near::nearest_names;
 
@@ -48,6 +49,10 @@ impl Finding for NoSelector {
         let similar = nearest_names(&key.name, inputs.objects.lone_endpoints(&key.namespace));
         let similar = similar.into_iter().map(Text::from).collect();
         vec![Self { unlabelled: inputs.objects.raw.unlabelled_slices(key), similar }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.selector()]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -9,6 +9,7 @@ use super::Finding;
 use crate::facts::external_name::service_of;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -32,6 +33,10 @@ impl Finding for ExternalName {
         let name = inputs.objects.raw.external_names.get(&inputs.service.key);
         let service = name.and_then(|name| service_of(name));
         inputs.is_alias().then_some(Self { service }).into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(".spec.type", "ExternalName")]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -11,7 +11,9 @@ use crate::facts::age;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
+use serde_json::json;
 
 about! {
     /// The controllers create no slices for a Service with a deletion timestamp, because the
@@ -45,6 +47,11 @@ impl Finding for ServiceTerminating {
 
     fn severity(&self) -> Option<Severity> {
         self.none_is_left.then_some(Severity::Error)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let finalizers = (!self.finalizers.is_empty()).then_some(&self.finalizers);
+        vec![read.deleted(), read.service(".metadata.finalizers", json!(finalizers))]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, PodRead, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf};
@@ -30,6 +31,10 @@ impl Finding for NoServicePorts {
         is_found.then_some(Self {}).into_iter().collect()
     }
 
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.ports()]
+    }
+
     fn remedy(&self, _: &ObjectKey) -> Remedy {
         Remedy::ask(ServiceOwner, "Add a port to spec.ports")
     }
@@ -50,6 +55,10 @@ impl PodFinding for NoServicePorts {
     /// The finding about the Service says more.
     fn message(_: &[&Self]) -> String {
         "the Service has no ports".to_owned()
+    }
+
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        vec![pod.of_service.ports()]
     }
 
     fn remedy(_: &[&Self], _: &PodsOf<'_>) -> Remedy {

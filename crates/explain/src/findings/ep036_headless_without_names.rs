@@ -12,6 +12,7 @@ use crate::facts::objects::Objects;
 use crate::facts::raw::{self, Serving};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -113,6 +114,10 @@ impl Finding for HeadlessWithoutNames {
             hostname: pod.hostname.clone().unwrap_or_default(),
         });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.cluster_ip_of(&self.service)]
     }
 
     /// `spec.subdomain` of a pod and `spec.serviceName` of a StatefulSet never change.

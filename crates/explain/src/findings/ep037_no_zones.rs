@@ -1,5 +1,6 @@
 //! The Service asks for traffic within a zone, but nodes have no zone.
 
+use kube_endpoint_core_model::well_known::LABEL_ZONE;
 use std::fmt;
 
 use kube_endpoint_core_model::{ObjectKey, Text};
@@ -9,7 +10,9 @@ use super::words::names;
 use super::{Fault, Finding};
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{self, Evidence, OBJECTS, Read};
 use crate::findings::inputs::FaultInputs;
+use serde_json::Value;
 
 about! {
     /// The controller hints each endpoint for the zone of its node. An endpoint on a node without a
@@ -37,6 +40,11 @@ impl Finding for NoZones {
         }
         let nodes = inputs.published_without_zone();
         if nodes.is_empty() { Vec::new() } else { vec![Self { nodes: nodes.into_iter().collect() }] }
+    }
+
+    fn evidence(&self, _: &Read<'_>) -> Vec<Evidence> {
+        let none = |node| Read::node(node, evidence::key(".metadata.labels", LABEL_ZONE), Value::Null);
+        self.nodes.iter().take(OBJECTS).map(none).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

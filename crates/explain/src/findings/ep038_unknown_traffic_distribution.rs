@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -31,6 +32,10 @@ impl Finding for UnknownTrafficDistribution {
         let plan = plan.filter(|it| !it.stats.topology_auto && it.stats.traffic_distribution.is_none());
         let value = plan.and(inputs.service.traffic_distribution.clone());
         value.into_iter().map(|value| Self { value }).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(".spec.trafficDistribution", &*self.value)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -10,6 +10,7 @@ use super::{Fault, Finding};
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::words::capital;
 use crate::models::cluster::SomeNodes;
@@ -80,6 +81,10 @@ impl Finding for TopologyHintsWithheld {
     /// The number of pods changes, and clients are served from any zone.
     fn severity(&self) -> Option<Severity> {
         matches!(self.cause, Withheld::TooFewEndpoints | Withheld::Unbalanced).then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        read.hints()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -53,6 +54,10 @@ impl Finding for AnnotationIgnored {
         let ignored =
             |value: &Text| Self { annotation: ANNOTATION_TOLERATE_UNREADY.into(), value: value.clone() };
         value.into_iter().map(ignored).chain(unknown_mode(service)).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(evidence::key(".metadata.annotations", &self.annotation), &*self.value)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
@@ -112,6 +117,10 @@ impl Finding for RetirementIgnored {
         let by = written.and_then(|_| inputs.objects.endpoints_writes.get(&service.key));
         let by = by.map(|write| &write.by).filter(|by| is_upstreams(by)).cloned();
         by.into_iter().map(|by| Self { value: value.clone(), by: Some(by) }).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(evidence::key(".metadata.annotations", ANNOTATION_ENDPOINTS), &*self.value)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

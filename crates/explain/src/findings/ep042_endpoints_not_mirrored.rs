@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -41,6 +42,10 @@ impl Finding for EndpointsNotMirrored {
             key: key.into(),
         });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.selector(), read.endpoints()]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

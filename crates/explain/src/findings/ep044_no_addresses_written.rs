@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 
 about! {
@@ -39,6 +40,12 @@ impl Finding for NoAddressesWritten {
         let is_told = inputs.due_mirroring().is_some() || !inputs.addresses_left_out().is_empty();
         let is_due = inputs.not_mirrored().is_none() && has_addresses && is_told;
         if is_due { Vec::new() } else { vec![Self {}] }
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let mut all = read.slices();
+        all.extend([read.selector(), read.endpoints()]);
+        all
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -11,6 +11,7 @@ use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, PortsOfFamily, asked_for, other_ports};
 use crate::findings::pod_reason::NamedPort;
 use crate::findings::rank::TrafficLost;
@@ -77,6 +78,10 @@ impl Finding for EndpointPortsDiffer {
 
     fn severity(&self) -> Option<Severity> {
         (!self.none_is_left).then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.ports()).chain(read.ports_of_slices()).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

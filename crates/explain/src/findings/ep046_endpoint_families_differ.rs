@@ -10,6 +10,7 @@ use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 use crate::models::traffic::UnansweredQuestion;
@@ -57,6 +58,10 @@ impl Finding for EndpointFamiliesDiffer {
 
     fn severity(&self) -> Option<Severity> {
         (!self.none_is_left).then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.families()).chain(read.types_of_slices()).collect()
     }
 
     /// Nobody can change the first family of a Service, so it may have to be a new one.

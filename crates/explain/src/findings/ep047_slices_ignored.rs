@@ -12,6 +12,7 @@ use super::{Fault, Finding, NotKnown};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::models::traffic::{ServedBy, UnansweredQuestion, has_ready, is_labelled_headless};
 
@@ -63,6 +64,11 @@ impl Finding for SlicesIgnored {
 
     fn severity(&self) -> Option<Severity> {
         (!self.none_is_left).then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let label = |slice| read.label_of_slice(slice, LABEL_HEADLESS);
+        self.slices.iter().take(OBJECTS).map(label).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -11,6 +11,7 @@ use super::words::names;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 use crate::models::traffic::{ServedBy, has_ready};
@@ -121,6 +122,14 @@ impl Finding for NoLocalEndpoint {
             }
             _ => None,
         }
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let field = match self.policy {
+            LocalPolicy::Internal => ".spec.internalTrafficPolicy",
+            LocalPolicy::External => ".spec.externalTrafficPolicy",
+        };
+        std::iter::once(read.service(field, "Local")).chain(read.slices()).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::models::traffic::ServedBy;
@@ -35,6 +36,10 @@ impl Finding for OtherProxy {
             ServedBy::OtherProxy { name } => vec![Self { proxy: name.clone() }],
             _ => Vec::new(),
         }
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.label(LABEL_SERVICE_PROXY_NAME)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde::Serialize;
 
 use super::Finding;
@@ -43,6 +43,10 @@ impl Finding for SlicesBehind {
 
     fn severity(&self) -> Option<Severity> {
         self.0.severity()
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.0.since
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -9,8 +9,10 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::selection::Selection;
+use serde_json::json;
 
 about! {
     /// The slice carries the labels of the Service and of the controller, and its owner reference
@@ -48,6 +50,10 @@ impl Finding for WrongOwner {
             }
         });
         found.collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.of("EndpointSlice", &self.slice, ".metadata.ownerReferences", json!(self.owner))]
     }
 
     /// If no controller runs to replace it, clients use this slice.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -38,6 +39,10 @@ impl Finding for ForeignSlice {
             (!is_told).then(|| Self { slice: slice.metadata.name.clone(), manager: manager.clone() })
         });
         found.collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.label_of_slice(&self.slice, LABEL_MANAGED_BY), read.slice(&self.slice)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

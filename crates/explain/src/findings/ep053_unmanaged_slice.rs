@@ -13,6 +13,7 @@ use super::Finding;
 use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::consumers::kube_proxy::numbers_used;
 use crate::models::selection::Selection;
@@ -52,6 +53,10 @@ impl Finding for UnmanagedSlice {
             besides_pods: inputs.counts.receiving.is_some_and(|pods| pods > 0),
         });
         found.collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.label_of_slice(&self.slice, LABEL_MANAGED_BY), read.slice(&self.slice)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

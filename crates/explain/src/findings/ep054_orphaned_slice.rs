@@ -1,5 +1,6 @@
 //! The Service of a slice does not exist.
 
+use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use std::fmt;
 
 use kube_endpoint_core_model::{ObjectKey, Text};
@@ -8,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use super::words::create_or_clean_up;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 
 about! {
     /// One of the controllers manages the slice. Usually the garbage collector deletes it with its
@@ -26,6 +28,10 @@ pub struct OrphanedSlice {
 }
 
 impl Finding for OrphanedSlice {
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.label_of_slice(&self.slice, LABEL_SERVICE_NAME), read.absent()]
+    }
+
     fn remedy(&self, service: &ObjectKey) -> Remedy {
         create_or_clean_up(service)
     }

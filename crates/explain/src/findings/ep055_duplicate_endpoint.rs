@@ -14,6 +14,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 
 about! {
@@ -69,6 +70,10 @@ impl Finding for DuplicateEndpoint {
             Self { mirrored: mirrored.map(|slice| slice.metadata.name.clone()), ..found }
         });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        read.slices_named(&self.slices)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

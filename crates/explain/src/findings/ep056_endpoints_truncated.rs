@@ -1,5 +1,6 @@
 //! The Endpoints object holds only some of the addresses.
 
+use kube_endpoint_core_model::well_known::{ANNOTATION_OVER_CAPACITY, TRUNCATED};
 use std::fmt;
 
 use kube_endpoint_core_model::{LeftOut, ObjectKey, PodVerdict, Verdict};
@@ -8,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -40,6 +42,11 @@ impl Finding for EndpointsTruncated {
         let is_over = |pod: &&PodVerdict| matches!(pod.verdict, Verdict::LeftOut(LeftOut::OverCapacity));
         let wanted = plan.ready + plan.not_ready + plan.verdicts.iter().filter(is_over).count();
         vec![Self { held: ready + not_ready, wanted }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let field = evidence::key(".metadata.annotations", ANNOTATION_OVER_CAPACITY);
+        vec![read.of_endpoints(field, TRUNCATED)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

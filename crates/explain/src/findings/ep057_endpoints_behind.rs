@@ -13,6 +13,7 @@ use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
 use crate::facts::signs::by_controller;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{Behind, FaultInputs};
 
 about! {
@@ -61,6 +62,14 @@ impl Finding for EndpointsBehind {
         let behind = &self.behind;
         let may_be_off = self.is_alone && !self.others_written && behind.refused.is_none();
         (!behind.is_late || behind.is_meant() || may_be_off).then_some(Severity::Info)
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.behind.since
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.endpoints()]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use super::words::create_or_clean_up;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 
 about! {
     /// The object has the label of the endpoints controller, which deletes such an object when its
@@ -25,6 +26,10 @@ pub struct OrphanedEndpoints {
 }
 
 impl Finding for OrphanedEndpoints {
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.endpoints(), read.absent()]
+    }
+
     fn remedy(&self, service: &ObjectKey) -> Remedy {
         create_or_clean_up(service)
     }

@@ -13,6 +13,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::hand_over::made_by_controller;
 use crate::models::leftovers::Remains;
@@ -77,6 +78,10 @@ impl Finding for SlicesLeftBehind {
             was_attached,
             is_alias: inputs.is_alias(),
         }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        read.slices_named(&self.slices)
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -10,8 +10,10 @@ use super::Finding;
 use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::words::{capital, held};
+use serde_json::json;
 
 about! {
     /// A slice with a deletion timestamp stays until somebody removes its finalizers. The
@@ -39,6 +41,13 @@ impl Finding for SliceTerminating {
             finalizers: slice.metadata.finalizers.clone(),
         });
         found.collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![
+            read.slice_deleted(&self.slice),
+            read.of("EndpointSlice", &self.slice, ".metadata.finalizers", json!(self.finalizers)),
+        ]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

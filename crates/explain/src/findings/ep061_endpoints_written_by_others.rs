@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -45,6 +46,10 @@ impl Finding for EndpointsWrittenByOthers {
             }
         });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.endpoints()]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

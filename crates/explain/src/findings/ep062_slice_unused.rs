@@ -11,6 +11,7 @@ use super::words::{addresses, families, ports, the_port};
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, asked_for, other_ports};
 use crate::findings::pod_reason::NamedPort;
 use crate::models::consumers::kube_proxy::numbers_used;
@@ -80,6 +81,13 @@ impl Finding for SliceUnused {
     /// Gateways and meshes may use addresses that kube-proxy does not.
     fn severity(&self) -> Option<Severity> {
         matches!(self.cause, UnusedSlice::Family { .. }).then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        match self.cause {
+            UnusedSlice::Ports { .. } => vec![read.ports(), read.ports_of_slice(&self.slice)],
+            UnusedSlice::Family { .. } => vec![read.families(), read.type_of_slice(&self.slice)],
+        }
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

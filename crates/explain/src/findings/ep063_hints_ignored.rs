@@ -12,6 +12,7 @@ use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::traffic::ServedBy;
 
@@ -62,6 +63,10 @@ impl Finding for HintsIgnored {
 
     fn severity(&self) -> Option<Severity> {
         (!self.knows_zones).then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        read.slices_named(&self.slices)
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -13,6 +13,7 @@ use crate::facts::raw::Serving;
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::{FaultInputs, ReadyPod};
 use crate::findings::rank::TrafficLost;
 
@@ -87,6 +88,10 @@ impl Finding for PortNotDeclared {
             | NotDeclared::Job { .. } => Some(Severity::Warning),
             _ => None,
         }
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(evidence::item(".spec.ports", "port", self.port, ".targetPort"), self.target)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

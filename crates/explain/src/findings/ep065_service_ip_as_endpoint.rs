@@ -12,10 +12,12 @@ use super::words::names;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::PodExplanation;
 use crate::findings::rank::TrafficLost;
 use crate::models::traffic::ServedBy;
+use serde_json::json;
 
 about! {
     /// kube-proxy translates the address of a connection once. So an endpoint that is the cluster
@@ -73,6 +75,13 @@ impl Finding for ServiceIpAsEndpoint {
 
     fn severity(&self) -> Option<Severity> {
         (!self.none_is_left).then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let ip =
+            |it: &ServiceIp| Evidence::new("Service", &it.service, ".spec.clusterIP", &json!(it.address));
+        let ips = self.endpoints.iter().take(OBJECTS).map(ip);
+        ips.chain(read.slices()).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -1,5 +1,6 @@
 //! The Service is headless, and its endpoints listen on another port than the Service's.
 
+use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::consumers::kube_proxy::number_for;
 use crate::models::traffic::{ServedBy, has_ready};
@@ -74,6 +76,13 @@ impl Finding for HeadlessPort {
     /// Clients of a pod's own name rarely use the port of the Service.
     fn severity(&self) -> Option<Severity> {
         self.has_pod_names.then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.service(".spec.clusterIP", CLUSTER_IP_NONE))
+            .chain([read.service(evidence::item(".spec.ports", "port", self.port, ".port"), self.port)])
+            .chain(read.ports_of_slices())
+            .collect()
     }
 
     /// The SRV record of a port has its number; a port without a name has none.

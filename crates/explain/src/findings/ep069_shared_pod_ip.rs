@@ -11,8 +11,10 @@ use super::Finding;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use serde_json::json;
 
 about! {
     /// Addresses of pods are unique in a cluster. If the network plugin assigns one twice, the
@@ -71,6 +73,11 @@ impl Finding for SharedPodIp {
 
     fn severity(&self) -> Option<Severity> {
         (!self.with_others).then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, _: &Read<'_>) -> Vec<Evidence> {
+        let address = |pod| Evidence::new("Pod", pod, ".status.podIP", &json!(self.address));
+        self.pods.iter().take(OBJECTS).map(address).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

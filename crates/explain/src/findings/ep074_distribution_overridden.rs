@@ -9,6 +9,7 @@ use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -45,6 +46,10 @@ impl Finding for DistributionOverridden {
 
     fn severity(&self) -> Option<Severity> {
         self.withheld.then_some(Severity::Warning)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.annotation(&self.annotation), read.service(".spec.trafficDistribution", &*self.value)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -11,6 +11,7 @@ use super::{Fault, Finding};
 use crate::facts::external_name::service_of;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -113,6 +114,10 @@ impl Finding for ExternalNameInvalid {
             Some(Self { external_name: name.clone(), why })
         });
         invalid.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.service(".spec.externalName", &*self.external_name)]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 use crate::models::traffic::ServedBy;
@@ -50,6 +51,10 @@ impl Finding for ServiceLabelIgnored {
 
     fn severity(&self) -> Option<Severity> {
         (self.known == 0).then_some(Severity::Info)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.label(LABEL_HEADLESS)]
     }
 
     /// The controllers set this label where it belongs: on slices and Endpoints.

@@ -11,6 +11,7 @@ use super::words::names;
 use crate::facts::raw::Serving;
 use crate::facts::remedy::Person::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::{FaultInputs, ReadyPod};
 
 about! {
@@ -52,6 +53,18 @@ impl Finding for PortNameAmbiguous {
             }
         }
         asked.into_iter().filter_map(|(name, protocol)| Self::of(&pods, name, protocol)).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let port = |pod, of: &OfContainer| {
+            let container = evidence::item(".spec.containers", "name", &*of.container, "");
+            let field = evidence::item(&format!("{container}.ports"), "name", &*self.name, ".containerPort");
+            read.of("Pod", pod, field, of.port)
+        };
+        let pod = self.pods.first().into_iter();
+        let all =
+            pod.flat_map(|pod| std::iter::once(&self.first).chain(&self.others).map(move |of| port(pod, of)));
+        all.collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -16,11 +16,13 @@ use super::words::{names, start_selector_controller};
 use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::findings::rank::TrafficLost;
 use crate::models::dead::{DeadEndpoint, WhyDead};
 use crate::models::hand_over::made_by_controller;
 use crate::models::selection::Selection;
+use serde_json::Value;
 
 about! {
     /// The slices are late (EP050), and hold ready endpoints of pods that are none of the
@@ -90,6 +92,13 @@ impl Finding for MissingPodsServed {
 
     fn severity(&self) -> Option<Severity> {
         (self.none_is_left || self.are_gone || self.writer == Writer::Nobody).then_some(Severity::Error)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let gone =
+            self.pods.iter().take(OBJECTS).map(|pod| read.of("Pod", pod, ".metadata.name", Value::Null));
+        let gone = gone.filter(|_| self.are_gone);
+        gone.chain(read.slices()).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

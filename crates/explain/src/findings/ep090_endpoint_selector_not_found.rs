@@ -10,8 +10,10 @@ use super::Finding;
 use super::words::names;
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::selection::{RESOURCE, Selection, is_name};
+use serde_json::Value;
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those
@@ -59,6 +61,11 @@ impl Finding for EndpointSelectorNotFound {
             others: objects.selectors_of(namespace).take(OTHERS).cloned().collect(),
             namespaces: elsewhere.unwrap_or_default(),
         }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let name = &self.endpoint_selector;
+        vec![read.names_selector(name), read.of("EndpointSelector", name, ".metadata.name", Value::Null)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

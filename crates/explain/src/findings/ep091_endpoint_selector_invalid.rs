@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Finding;
 use super::words::correct_selector;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::selection::Selection;
 
@@ -40,6 +41,10 @@ impl Finding for EndpointSelectorInvalid {
         };
         let found = reason.map(|reason| Self { endpoint_selector: name.clone(), reason });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.names_selector(&self.endpoint_selector)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -11,6 +11,7 @@ use super::Finding;
 use crate::facts::answer::Answer;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{PatchForm, Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::rehearsal::Rehearsal;
 use crate::models::selection::{RESOURCE, Selection};
@@ -44,6 +45,10 @@ impl Finding for EndpointSelectorOverridden {
             rehearsal: Rehearsal::of(objects, service, name, now, options),
         });
         rehearsed.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.names_selector(&self.endpoint_selector), read.selector()]
     }
 
     /// Says how to attach a Service that has a selector, or what to look at before.

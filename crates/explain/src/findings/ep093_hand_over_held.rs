@@ -11,6 +11,7 @@ use super::Finding;
 use super::words::{correct_selector, doctor, names};
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::selection::Selection;
 
@@ -45,6 +46,11 @@ impl Finding for HandOverHeld {
         };
         let name = |slice: &Arc<EndpointSlice>| slice.metadata.name.clone();
         vec![Self { endpoint_selector, slices: held.iter().map(name).collect() }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let name = self.endpoint_selector.iter().map(|name| read.names_selector(name));
+        name.chain(read.slices_named(&self.slices)).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

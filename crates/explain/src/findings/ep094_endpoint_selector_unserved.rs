@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use super::Finding;
 use super::words::start_selector_controller;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{Behind, FaultInputs};
 use crate::findings::rank::TrafficLost;
 
@@ -37,6 +38,14 @@ impl Finding for EndpointSelectorUnserved {
             Some(Self { endpoint_selector: name.clone(), is_old, behind })
         });
         unseen.into_iter().collect()
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.behind.since
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.names_selector(&self.endpoint_selector)).chain(read.slices()).collect()
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use super::words::correct_selector;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::selection::Selection;
 
@@ -35,6 +36,10 @@ impl Finding for SelectsUnlabelled {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.selector_of(Some(&self.endpoint_selector))]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
 use crate::models::selection::{RESOURCE, Selection};
@@ -39,6 +40,10 @@ impl Finding for NobodyLeads {
         let nobody = leads.filter(|leads| leads.nobody.is_some() && is_chosen_from);
         let found = nobody.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
         found.into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.names_selector(&self.endpoint_selector)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

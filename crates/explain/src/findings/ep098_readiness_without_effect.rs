@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::Remedy;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::models::leader::is_without_effect;
 use crate::models::selection::Selection;
@@ -35,6 +36,13 @@ impl Finding for ReadinessWithoutEffect {
             return Vec::new();
         }
         vec![Self { endpoint_selector: name.clone() }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![
+            read.names_selector(&self.endpoint_selector),
+            read.service(".spec.publishNotReadyAddresses", true),
+        ]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -12,7 +12,9 @@ use crate::facts::raw::MistypedKey;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{PatchForm, Remedy, Step};
 use crate::findings::code::Severity;
+use crate::findings::evidence::{self, Evidence, Read};
 use crate::findings::inputs::FaultInputs;
+use serde_json::Value;
 
 about! {
     /// Controllers ignore it. If nobody selects pods for the Service because of it, it is an error.
@@ -39,6 +41,15 @@ impl Finding for AnnotationMistyped {
 
     fn severity(&self) -> Option<Severity> {
         self.none_is_left.then_some(Severity::Error)
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let map = if self.mistyped.is_label { ".metadata.labels" } else { ".metadata.annotations" };
+        let meant = evidence::key(".metadata.annotations", self.mistyped.meant);
+        vec![
+            read.service(evidence::key(map, &self.mistyped.key), &*self.mistyped.value),
+            read.service(meant, Value::Null),
+        ]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::Finding;
 use crate::facts::remedy::Person::EndpointsWriter;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 
 about! {
@@ -52,6 +53,10 @@ impl Finding for SliceKept {
             endpoints,
         });
         kept.collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.names_selector(&self.endpoint_selector), read.slice(&self.slice)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

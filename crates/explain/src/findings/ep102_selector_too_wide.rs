@@ -11,6 +11,7 @@ use super::words::{names, pairs};
 use super::{Fault, Finding, NotDeclared, PodReason, PortNameNotFound, PortNotDeclared, SomePortsNotFound};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{PatchForm, Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::Publication;
 use crate::findings::rank::TrafficLost;
@@ -84,6 +85,15 @@ impl Finding for SelectorTooWide {
         let programs =
             programs.iter().map(|program| OfProgram::of(program, key.as_ref(), &published)).collect();
         vec![Self { endpoint_selector, selector, programs, first_is_meant: meant.is_some() }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let selector = read.selector_of(self.endpoint_selector.as_ref());
+        let labels = self.programs.iter().flat_map(|program| {
+            let pod = program.pods.get(..1).unwrap_or_default();
+            program.label.iter().flat_map(|(label, value)| read.label_of_pods(pod, label, Some(value)))
+        });
+        std::iter::once(selector).chain(labels).collect()
     }
 
     /// The label of the program that is meant makes the selector narrow enough.

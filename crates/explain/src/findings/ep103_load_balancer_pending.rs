@@ -10,8 +10,10 @@ use crate::facts::age;
 use crate::facts::details::RecentEvent;
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use serde_json::Value;
 
 about! {
     /// A cloud controller manager or another program makes the load balancers of a cluster, and
@@ -54,6 +56,13 @@ impl Finding for LoadBalancerPending {
             return Vec::new();
         }
         vec![Self { seconds, message: latest.map(|event| event.message.clone()) }]
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![
+            read.service(".spec.type", "LoadBalancer"),
+            read.service(".status.loadBalancer.ingress", Value::Null),
+        ]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

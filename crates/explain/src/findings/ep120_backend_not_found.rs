@@ -9,6 +9,7 @@ use super::Finding;
 use crate::facts::references::Reference;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 
 about! {
     /// Clients get an error of the proxy (Ingress, Gateway) or of the API server (APIService,
@@ -32,6 +33,10 @@ pub struct BackendNotFound {
 }
 
 impl Finding for BackendNotFound {
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.absent()]
+    }
+
     fn remedy(&self, _: &ObjectKey) -> Remedy {
         let Reference { from, service, .. } = &self.reference;
         let show = Step::kubectl_in(&service.namespace, ["get", "services"]);

@@ -10,6 +10,7 @@ use super::Finding;
 use crate::facts::references::{AskedPort, Reference};
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 
@@ -69,6 +70,10 @@ impl Finding for BackendPortNotFound {
                 is_target: is_target(reference),
             })
             .collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.ports()]
     }
 
     fn remedy(&self, _: &ObjectKey) -> Remedy {

@@ -9,8 +9,10 @@ use super::Finding;
 use crate::facts::references::Reference;
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
+use serde_json::Value;
 
 about! {
     /// The Gateway API lets a route send clients to a Service of another namespace only if a
@@ -37,6 +39,10 @@ impl Finding for BackendNotPermitted {
         let of = objects.references_to(&inputs.service.key).filter(|it| it.needs_grant());
         let forbidden = of.filter(|it| !objects.grants.iter().any(|grant| grant.permits(it)));
         forbidden.map(|reference| Self { reference: reference.clone() }).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        vec![read.of("ReferenceGrant", &"".into(), ".spec.to", Value::Null)]
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

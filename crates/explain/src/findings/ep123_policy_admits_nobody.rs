@@ -13,6 +13,7 @@ use super::words::names;
 use crate::facts::policy::{Admits, Direction, Policy};
 use crate::facts::remedy::Person::ServiceOwner;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::Publication;
 use crate::findings::rank::TrafficLost;
@@ -88,6 +89,10 @@ impl Finding for PolicyAdmitsNobody {
         }
         let found = Self { policies: by.into_iter().collect(), ports, pod_ports, pods: pods.len() };
         Some(found).filter(|found| !found.ports.is_empty()).into_iter().collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        self.policies.iter().take(OBJECTS).map(|policy| read.policy(policy)).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

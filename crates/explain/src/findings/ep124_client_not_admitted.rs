@@ -9,6 +9,7 @@ use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, OBJECTS, Read};
 use crate::findings::inputs::FaultInputs;
 use crate::findings::rank::TrafficLost;
 use crate::models::client::Kept;
@@ -41,6 +42,11 @@ impl Finding for ClientNotAdmitted {
         let Some(client) = &inputs.options.from else { return Vec::new() };
         let kept = inputs.connections().map(|connections| connections.kept).unwrap_or_default();
         kept.into_iter().map(|kept| Self { client: client.clone(), kept }).collect()
+    }
+
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        let Kept { namespace, policies, .. } = &self.kept;
+        policies.iter().take(OBJECTS).map(|policy| read.policy_of(namespace, policy)).collect()
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {

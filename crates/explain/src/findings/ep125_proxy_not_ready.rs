@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use kube_endpoint_core_model::ObjectKey;
+use kube_endpoint_core_model::{ObjectKey, Text};
 use serde::Serialize;
 
 use super::Finding;
 use super::words::{each, names};
 use crate::facts::remedy::Person::ClusterAdministrator;
 use crate::facts::remedy::{Remedy, Step};
+use crate::findings::evidence::{Evidence, OBJECTS, Read, item};
 use crate::models::cluster::NotReadyPods;
 
 about! {
@@ -26,6 +27,20 @@ about! {
 pub struct ProxyNotReady(pub NotReadyPods);
 
 impl Finding for ProxyNotReady {
+    fn evidence(&self, _: &Read<'_>) -> Vec<Evidence> {
+        let namespace = self.0.object().namespace;
+        let of = |name: &Text| {
+            let pod = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+            Evidence::new(
+                "Pod",
+                &pod,
+                item(".status.conditions", "type", "Ready", ".status"),
+                &"False".into(),
+            )
+        };
+        self.0.pods.iter().take(OBJECTS).map(of).collect()
+    }
+
     fn remedy(&self, _: &ObjectKey) -> Remedy {
         let namespace = self.0.object().namespace;
         let show =

@@ -6,6 +6,7 @@
 
 pub(crate) mod code;
 pub(crate) mod counts;
+pub mod evidence;
 pub mod finding;
 pub(crate) mod inputs;
 pub(crate) mod pod;
@@ -18,11 +19,12 @@ mod testing;
 
 use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
+use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, Read};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::FaultInputs;
 use crate::findings::pod_reason::{PodFinding, PodsOf};
@@ -87,6 +89,16 @@ pub(crate) trait Finding: fmt::Display {
     /// Returns the severity, or `None` if it is that of the code.
     fn severity(&self) -> Option<Severity> {
         None
+    }
+
+    /// Returns the time since which it holds, if that is known.
+    fn since(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Returns the fields that it rests on, with the values that were read.
+    fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        std::iter::once(read.selector()).chain(read.slices()).collect()
     }
 
     /// Returns what to do about it. `service` is the Service that has it.
@@ -433,6 +445,14 @@ impl Fault {
     /// Returns the remedy. `service` is the Service that has the finding.
     pub fn remedy(&self, service: &ObjectKey) -> Remedy {
         self.finding().remedy(service)
+    }
+
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        self.finding().since()
+    }
+
+    pub(crate) fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
+        self.finding().evidence(read)
     }
 
     pub(crate) fn explains_pod(&self, pod: &Text, reason: &PodReason) -> bool {

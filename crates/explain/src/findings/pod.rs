@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 
 use crate::facts::remedy::Remedy;
 use crate::findings::code::Severity;
+use crate::findings::evidence::Evidence;
 use crate::findings::finding::{Found, Problem};
 use crate::findings::pod_reason::{NamedPort, PodsOf};
 use crate::findings::{Code, PodReason, PodTerminating};
@@ -51,6 +52,8 @@ pub struct PodExplanation {
     /// The first reason why it receives no traffic, or not all of it, or `None` if nothing is
     /// wrong.
     pub reason: Option<PodReason>,
+    /// The fields that the reason rests on.
+    pub evidence: Vec<Evidence>,
     /// The slices that hold it now.
     pub places: Vec<Place>,
     /// True if somebody has deleted it, and it has not gone yet.
@@ -147,7 +150,7 @@ impl Serialize for PodExplanation {
                 .reason
                 .as_ref()
                 .zip(self.remedy())
-                .map(|(reason, remedy)| Found::new(reason, remedy)),
+                .map(|(reason, remedy)| Found::new(reason, remedy, &self.evidence)),
             places: &self.places,
         }
         .serialize(serializer)

@@ -12,6 +12,7 @@ use kube_endpoint_core_model::{ObjectKey, Service, Timestamp};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::PodReason;
 use crate::findings::code::Severity;
+use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::rank::TrafficLost;
 
@@ -33,6 +34,11 @@ pub(crate) trait PodFinding {
     fn message(all: &[&Self]) -> String
     where
         Self: Sized;
+
+    /// Returns the fields that it rests on, with the values that were read.
+    fn evidence(&self, pod: &PodRead<'_>) -> Vec<Evidence> {
+        std::iter::once(pod.condition("Ready")).chain(pod.containers()).collect()
+    }
 
     /// Returns the remedy for these pods.
     fn remedy(all: &[&Self], pods: &PodsOf<'_>) -> Remedy

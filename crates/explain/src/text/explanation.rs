@@ -8,6 +8,7 @@ use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
 use crate::answers::explain::{NamedBy, PodServices};
 use crate::answers::explanation::{Explanation, Status};
+use crate::answers::history::LastChange;
 use crate::answers::near_services::{NearService, NotSelecting};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
@@ -68,7 +69,15 @@ impl Explanation {
         if verdict.code != Code::Published {
             first.push(plain(format!("  {} {}", verdict.code, verdict.code.name())));
         }
+        if let Some(since) = self.since {
+            first.push(plain(format!("  since {}", dated(since, now))));
+        }
         document.line(first);
+        if let Some(LastChange { at, what, .. }) = &self.last_change {
+            let before = if self.since.is_some() { "Last change before" } else { "Last change" };
+            let change = format!("{before}: {what}, {}.", dated(*at, now));
+            document.sentence(Vec::new(), &change, Emphasis::Dim, layout.columns);
+        }
         document.sentence(Vec::new(), &sentence(&verdict.message), Emphasis::None, layout.columns);
         self.add_to_do(&mut document, layout);
         if let Some(from) = self.from.as_ref().filter(|from| !from.is_told) {
@@ -90,8 +99,7 @@ impl Explanation {
         if self.to_do.is_empty() {
             document.line([plain("  Nothing.")]);
         }
-        let (code, message) = (self.verdict.code, &self.verdict.message);
-        let known = self.to_do.iter().position(|it| it.code == code && message.ends_with(&it.message));
+        let known = self.cause();
         for (at, advice) in self.to_do.iter().take(ITEMS).enumerate() {
             let mut lead = numbered(Some(at), advice.code, advice.severity.emphasis());
             if known != Some(at) {
@@ -466,6 +474,11 @@ fn because(hint: &HintReason) -> String {
 
 fn written(write: Option<&LastWrite>, now: Timestamp) -> String {
     write.map(|write| format!("{} ago", age::seconds(age::since(write.time, now)))).unwrap_or_default()
+}
+
+/// Returns a time with its age.
+fn dated(time: Timestamp, now: Timestamp) -> String {
+    format!("{time} ({})", age::seconds(age::since(time, now)))
 }
 
 /// Adds a line with the number of items that the list leaves out.

@@ -31,10 +31,10 @@ fn of_objects(about: &str, objects: &Objects, now: Timestamp, options: &Options)
     let note = || vec!["You may not read nodes.".to_owned()];
     let topology = objects.topology(0.0);
     let explained = objects.services().filter_map(|key| {
-        let says = explain(objects, key, &topology, now, None, options)?;
-        Some(document("ServiceExplanation", &says.with_not_read(note())))
+        let says = explain(objects, key, &topology, now, None, options)?.with_not_read(note());
+        Some([document("ServiceExplanation", &says), document("BriefExplanation", &says.brief())])
     });
-    let mut all: Vec<Value> = explained.collect();
+    let mut all: Vec<Value> = explained.flatten().collect();
     let namespaces: BTreeSet<_> = objects.services().map(|key| &key.namespace).collect();
     for pod in namespaces.into_iter().flat_map(|namespace| objects.pods_of(namespace)) {
         let says = explain_pod(objects, &pod.key, &topology, now, options).unwrap();

@@ -21,8 +21,9 @@ use crate::generated;
 use crate::json_schema::Schema;
 
 /// The kinds of documents, and the commands that print them.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("ServiceExplanation", "explain"),
+    ("BriefExplanation", "explain --brief"),
     ("PodExplanation", "explain pod"),
     ("BackendsExplanation", "explain ingress, deployment and the like"),
     ("LintReport", "lint"),
