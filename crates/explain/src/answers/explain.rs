@@ -161,7 +161,7 @@ struct Subject<'a> {
     now: Timestamp,
 }
 
-/// What the findings say about a Service, and what they are made of.
+/// The findings about a Service, and what they are made of.
 struct Found {
     faults: Vec<Fault>,
     from: Option<FromPod>,
