@@ -163,7 +163,10 @@ impl Files {
         }
         // The error of a field has to name the file.
         Objects::new().add(value.clone())?;
-        note_times(&value, &mut self.newest);
+        // A specification may name a time to come.
+        let past = value.as_object().into_iter().flatten();
+        let past = past.filter(|(field, _)| *field != "spec" || kind == "Lease");
+        past.for_each(|(field, value)| note_times(field, value, &mut self.newest));
         if kind == "Pod" {
             if !is_stored && value["status"]["podIP"].is_null() && value["status"]["conditions"].is_null() {
                 self.without_status.push(value);
@@ -241,7 +244,7 @@ fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             // A link to a folder may lead back.
             if entry.file_type().with_context(name)?.is_dir() {
                 folders.push(entry.path());
-            } else if crate::manifests::is_manifest(&entry.path()) {
+            } else if entry.path().is_file() && crate::manifests::is_manifest(&entry.path()) {
                 files.push(entry.path());
             }
         }
@@ -256,20 +259,12 @@ fn files_below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Raises `newest` to the newest time in an object of something that has happened.
-fn note_times(value: &Value, newest: &mut Option<Timestamp>) {
+/// Raises `newest` to the newest time in a field of something that has happened.
+fn note_times(field: &str, value: &Value, newest: &mut Option<Timestamp>) {
     match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match value {
-                    Value::String(text) if TIMES.contains(&&**name) => {
-                        *newest = text.parse().ok().max(*newest);
-                    }
-                    value => note_times(value, newest),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| note_times(item, newest)),
+        Value::String(text) if TIMES.contains(&field) => *newest = text.parse().ok().max(*newest),
+        Value::Object(fields) => fields.iter().for_each(|(field, value)| note_times(field, value, newest)),
+        Value::Array(items) => items.iter().for_each(|item| note_times("", item, newest)),
         _ => {}
     }
 }

@@ -1,8 +1,10 @@
 //! The pods that workloads would make: manifests have none. Manifests determine labels, ports and
 //! probes, and nothing about the state of a pod, so these pods count as ready.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use anyhow::bail;
 use kube_endpoint_apiserver_rules::selector::LabelSelector;
 use serde_json::{Value, json};
 
@@ -10,10 +12,11 @@ use super::Files;
 
 /// The kinds with a template of pods.
 const WORKLOADS: [(&str, &str); 6] = [
+    // Its pods have the names that others must not take.
+    ("apps", "statefulsets"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
-    ("apps", "statefulsets"),
     ("argoproj.io", "rollouts"),
     ("batch", "jobs"),
 ];
@@ -31,6 +34,12 @@ impl Files {
         let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
         let has_pods = pods.is_some_and(|pods| self.is_known(pods));
         let mut made = Vec::new();
+        let with_status = pods.into_iter().flat_map(|pods| pods.objects.keys().cloned());
+        let without = self.without_status.iter().map(key_of);
+        let mut taken: BTreeSet<(String, String)> = with_status
+            .map(|(namespace, name)| (namespace.to_string(), name.to_string()))
+            .chain(without)
+            .collect();
         for of in WORKLOADS {
             let Some(kind) = self.kinds.get(&(of.0.to_owned(), of.1.to_owned())) else { continue };
             for ((namespace, name), object) in &kind.objects {
@@ -41,7 +50,13 @@ impl Files {
                 {
                     continue;
                 }
-                made.extend((0..count_of(&workload)).map(|at| pod(&workload, namespace, name, at)));
+                check_template(&workload, namespace, name)?;
+                for at in 0..count_of(&workload) {
+                    let pod_name = free_name(&workload, name, at, |name| {
+                        taken.insert((namespace.to_string(), name.to_owned()))
+                    });
+                    made.push(pod(&workload, namespace, name, pod_name));
+                }
             }
         }
         for pod in std::mem::take(&mut self.without_status).into_iter().chain(made) {
@@ -113,10 +128,37 @@ fn count_of(workload: &Value) -> u64 {
     wanted.as_u64().unwrap_or(1).min(MOST)
 }
 
+fn key_of(pod: &Value) -> (String, String) {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
+}
+
+/// Returns the name of a pod, that of its kind if another workload has pods of the shorter one.
+fn free_name(workload: &Value, name: &str, at: u64, mut take: impl FnMut(&str) -> bool) -> String {
+    let kind = workload["kind"].as_str().unwrap_or_default().to_lowercase();
+    let names = [format!("{name}-{at}"), format!("{name}-{kind}-{at}")];
+    let more = (1_u64..).map(|number| format!("{name}-{kind}-{at}-{number}"));
+    let mut names = names.into_iter().chain(more);
+    names.find(|name| take(name)).unwrap_or_default()
+}
+
+/// Checks the fields of a template that the pods get.
+fn check_template(workload: &Value, namespace: &str, name: &str) -> anyhow::Result<()> {
+    let kind = workload["kind"].as_str().unwrap_or_default();
+    for field in ["labels", "annotations"] {
+        let values = workload["spec"]["template"]["metadata"][field].as_object();
+        if let Some((key, _)) = values.into_iter().flatten().find(|(_, value)| !value.is_string()) {
+            bail!(
+                "{kind} {namespace}/{name}: spec.template.metadata.{field}: the value of {key:?} is no string; put it in quotes"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Returns a pod of a workload.
-fn pod(workload: &Value, namespace: &str, name: &str, at: u64) -> Value {
+fn pod(workload: &Value, namespace: &str, name: &str, pod_name: String) -> Value {
     let template = &workload["spec"]["template"];
-    let pod_name = format!("{name}-{at}");
     let mut metadata = json!({
         "name": pod_name,
         "namespace": namespace,

@@ -184,6 +184,33 @@ fn a_slice_that_is_not_as_the_controllers_would_write_it_is_a_difference() {
     insta::assert_snapshot!(told_of(&folder(), "diff -f -", &changed));
 }
 
+/// Returns a Service, and a workload whose pods it selects.
+fn workload(kind: &str, label: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: web}}\nspec: {{selector: {{app: web}}, ports: [{{port: 80}}]}}\n---\n\
+         apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web}}\nspec:\n  selector: {{matchLabels: {{app: web}}}}\n  \
+         template: {{metadata: {{labels: {{app: web, {label}}}}}, spec: {{containers: [{{name: web}}]}}}}\n"
+    )
+}
+
+#[test]
+fn workloads_of_one_name_have_pods_of_their_own() {
+    let both = ["Deployment", "StatefulSet"].map(|kind| workload(kind, "tier: a")).join("---\n");
+    let both = both.rsplitn(2, "---\napiVersion: v1\n").collect::<Vec<_>>();
+    let service_and_one = both[1];
+    let other = both[0].split_once("---\n").unwrap().1;
+    let told = told_of(&folder(), "explain web -f -", &format!("{service_and_one}---\n{other}"));
+    assert!(told.contains("web-0") && told.contains("web-deployment-0"), "{told}");
+}
+
+/// A maintenance that is planned has not happened.
+#[test]
+fn a_time_in_a_specification_is_not_the_present() {
+    let planned = "---\napiVersion: example.com/v1\nkind: Window\nmetadata: {name: a}\nspec: {startTime: '2031-01-01T00:00:00Z'}\n";
+    let told = told_of(&folder(), "explain cart -f -", &format!("{}{planned}", read("list.yaml")));
+    assert!(told.contains("Ages count up to 2026-11-29T06:02:09Z"), "{told}");
+}
+
 #[test]
 fn wrong_input_names_the_file_and_the_object() {
     let temporary = tempfile::tempdir().unwrap();
@@ -200,6 +227,12 @@ fn wrong_input_names_the_file_and_the_object() {
     write("refused.yaml", &format!("{service}---\n{}", service.replace("web", "api").replace("80", "70000")));
     write("view.yaml", &service.replace("{name: web}", "{name: web, uid: a}").replace("[{port: 80}]", "5"));
     write("empty/notes.txt", "nothing");
+    write("values.yaml", "database: {password: hunter2}\n");
+    write(
+        "ports.yaml",
+        &service.replace("{name: web}", "{name: web, uid: a}").replace("[{port: 80}]", "[80]"),
+    );
+    write("labels.yaml", &workload("Deployment", "version: 1.0"));
     let told = |words: &str| told_of(temporary.path(), words, "");
     insta::assert_snapshot!(
         [
@@ -210,6 +243,9 @@ fn wrong_input_names_the_file_and_the_object() {
             told("lint -f view.yaml"),
             told("lint -f good.yaml -f good.yaml"),
             told("lint -f empty"),
+            told("lint -f values.yaml"),
+            told("lint -f ports.yaml"),
+            told("lint -f labels.yaml"),
             told("lint -f -"),
             told("explain wbe -f good.yaml"),
             told("explain web -f good.yaml --context other"),

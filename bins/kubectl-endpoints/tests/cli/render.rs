@@ -137,10 +137,10 @@ fn input_of_which_nothing_is_rendered() {
         error: nothing is rendered, because no Service and no Endpoints of v1 were read, but: 1 Deployment of apps/v1, 1 Pod of v1, 1 Servcie of v1; give the manifest of the Service, too
         exit code 2
 
-        error: standard input: this object lacks apiVersion: {"kind":"Service","metadata":{"name":"web"}}
+        error: standard input: this object lacks apiVersion; its fields are "kind", "metadata"
         exit code 2
 
-        error: standard input: this object lacks kind: {"apiVersion":"v1","metadata":{"name":"web"}}
+        error: standard input: this object lacks kind; its fields are "apiVersion", "metadata"
         exit code 2
 
         error: standard input: The Service "" is invalid: 

@@ -40,11 +40,12 @@ pub enum ManifestError {
     #[error("a List needs items")]
     NoItems,
     /// An item is no object, or lacks fields that every object needs.
-    #[error("this object lacks {lacks}: {start}")]
+    #[error("this object lacks {lacks}; {fields}")]
     Incomplete {
         /// The missing fields.
         lacks: &'static str,
-        start: String,
+        /// A sentence with the names of its fields. The values may be secrets.
+        fields: String,
     },
 }
 
@@ -210,8 +211,13 @@ fn add(mut document: Value, contents: &mut Contents) -> Result<(), ManifestError
         (false, true) => "kind",
         (true, true) => "apiVersion and kind",
     };
-    let start: String = document.to_string().chars().take(SHOWN).collect();
-    Err(ManifestError::Incomplete { lacks, start })
+    let names = document.as_object().into_iter().flatten().map(|(name, _)| format!("{name:?}"));
+    let fields: String = names.collect::<Vec<_>>().join(", ").chars().take(SHOWN).collect();
+    let fields = match fields.is_empty() {
+        true => "it has no fields".to_owned(),
+        false => format!("its fields are {fields}"),
+    };
+    Err(ManifestError::Incomplete { lacks, fields })
 }
 
 /// Returns true for a kustomization, which need not have a kind, and whose resources are names of

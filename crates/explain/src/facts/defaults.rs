@@ -52,7 +52,7 @@ fn service(spec: &mut Value) {
     {
         fields.remove("selector");
     }
-    for port in items(spec, "ports") {
+    for port in items(spec, "ports").filter(|port| port.is_object()) {
         protocol(port);
         let target = &port["targetPort"];
         if target.is_null() || *target == 0 || *target == "" {

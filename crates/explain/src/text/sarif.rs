@@ -2,6 +2,8 @@
 //! properties that GitHub's code scanning requires of an upload ("SARIF support for code scanning"
 //! in its documentation), and keep to its limits.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::answers::lint::{Lint, LintReport};
@@ -50,7 +52,13 @@ impl LintReport {
         let notes = self.not_read.iter().cloned().chain(left_out);
         let notes: Vec<Value> =
             notes.map(|note| json!({"level": "warning", "message": {"text": note}})).collect();
-        let results: Vec<Value> = self.problems.iter().take(MAX_RESULTS).map(result).collect();
+        let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
+        let results = self.problems.iter().take(MAX_RESULTS).map(|lint| {
+            let number = numbers.entry((&lint.kind, &lint.object, lint.code)).or_default();
+            *number += 1;
+            result(lint, *number)
+        });
+        let results: Vec<Value> = results.collect();
         json!({
             "$schema": SCHEMA,
             "version": "2.1.0",
@@ -71,8 +79,10 @@ impl LintReport {
     }
 }
 
-fn result(lint: &Lint) -> Value {
-    let Lint { kind, object, code, severity, message, remedy, .. } = lint;
+/// Returns a result. `number` counts the results with one object and code: their messages have ages
+/// and counts, by which nobody would recognise them in the next run.
+fn result(lint: &Lint, number: usize) -> Value {
+    let Lint { kind, object, code, severity, remedy, .. } = lint;
     let [said, advised] = lint.sentences();
     let kind_in_path = kind.to_lowercase();
     let parts = [&*object.namespace, &kind_in_path, &*object.name];
@@ -94,6 +104,6 @@ fn result(lint: &Lint) -> Value {
                 "kind": "resource",
             }],
         }],
-        "partialFingerprints": {"primaryLocationLineHash": format!("{path}/{}/{message}", code.id())},
+        "partialFingerprints": {"primaryLocationLineHash": format!("{path}/{}/{number}", code.id())},
     })
 }

@@ -62,11 +62,11 @@ fn what_is_no_manifest_is_named() {
         line 1: this is not YAML: while scanning a plain scalar, found a tab
         line 3: this is not YAML: unclosed bracket '['
         line 2: the key "kind" is already set above
-        this object lacks apiVersion: {"kind":"Node"}
-        this object lacks kind: {"apiVersion":"v1","metadata":{"name":"a"}}
+        this object lacks apiVersion; its fields are "kind"
+        this object lacks kind; its fields are "apiVersion", "metadata"
         a List needs items
-        this object lacks apiVersion and kind: "just words"
-        this object lacks apiVersion and kind: [{}]
+        this object lacks apiVersion and kind; it has no fields
+        this object lacks apiVersion and kind; it has no fields
         line 4: `{{` begins an action of a template; take what `helm template` prints
         line 1: `{{` begins an action of a template; take what `helm template` prints
         this is a file of Kustomize, not an object; take what `kubectl kustomize FOLDER` prints
