@@ -237,6 +237,11 @@ impl Faults {
         let evidence = all.iter().map(|fault| fault.evidence(read)).collect();
         Self { service: service.clone(), all, evidence }
     }
+
+    /// Returns each finding with its remedy.
+    pub(crate) fn with_remedies(&self) -> impl Iterator<Item = (&Fault, Remedy)> {
+        self.all.iter().map(|fault| (fault, fault.remedy(&self.service)))
+    }
 }
 
 impl std::ops::Deref for Faults {

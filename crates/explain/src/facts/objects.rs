@@ -501,6 +501,11 @@ impl Objects {
         self.raw.absent_services.insert(service);
     }
 
+    /// Notes that a node does not exist.
+    pub fn note_absent_node(&mut self, node: &str) {
+        self.raw.absent_nodes.insert(node.into());
+    }
+
     /// Notes that a Service was left out, since one explanation would read too many.
     pub fn note_unread_service(&mut self, service: ObjectKey) {
         self.raw.unread_services.insert(service);

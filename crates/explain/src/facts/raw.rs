@@ -46,6 +46,8 @@ pub(crate) struct RawFields {
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Services of type LoadBalancer without an address for clients outside.
     pub(crate) pending_load_balancers: HashSet<ObjectKey>,
+    /// Nodes that others name and that do not exist.
+    pub(crate) absent_nodes: HashSet<Text>,
     /// Services that others name and that do not exist.
     pub(crate) absent_services: HashSet<ObjectKey>,
     /// Services that were left out.
@@ -196,6 +198,7 @@ impl RawFields {
         self.namespaces.extend(other.namespaces);
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
+        self.absent_nodes.extend(other.absent_nodes);
         self.absent_services.extend(other.absent_services);
         self.unread_services.extend(other.unread_services);
         self.absent_classes.extend(other.absent_classes);

@@ -98,11 +98,8 @@ pub(crate) fn count_others(
 }
 
 fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) -> bool {
-    dead.iter().any(|dead| {
-        dead.slice == slice.metadata.name
-            && endpoint.addresses.first() == Some(&dead.address)
-            && !dead.may_come_back()
-    })
+    dead.iter()
+        .any(|dead| dead.slice == slice.metadata.name && endpoint.addresses.first() == Some(&dead.address))
 }
 
 /// Returns the endpoints of slices, each once, and if clients are sent there: of several entries,
