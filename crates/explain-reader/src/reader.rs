@@ -441,6 +441,7 @@ impl Reader {
         let listed =
             self.add(&mut reading.objects, Resource::SERVICES, namespace, ListParams::default()).await;
         listed.map_err(|failed| failed.of(Resource::SERVICES, namespace))?;
+        reading.objects.note_listed_services(namespace);
         if let Some(namespace) = namespace.filter(|_| reading.objects.services().next().is_none()) {
             self.check_namespace(namespace).await?;
         }

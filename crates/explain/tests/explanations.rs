@@ -209,6 +209,19 @@ fn a_slice_that_names_a_pod_may_lead_to_another_one() {
     insta::assert_snapshot!(texts.join("\n"));
 }
 
+/// Others run in the place of pods that have ended, unless all have.
+#[test]
+fn pods_that_have_ended_are_counted_apart() {
+    let ended = json!({"status": {"phase": "Failed", "reason": "Evicted"}});
+    let told = |pods: usize| {
+        let cluster = Cluster::new().node("a").service("web").pods("web", pods).select("Pod", "web-1");
+        let cluster = settled(cluster.change(|pod| json_patch::merge(pod, &ended)));
+        explained(&cluster).verdict.message
+    };
+    assert!(told(3).starts_with("2 of 2 pods receive traffic; 1 more has ended"), "{}", told(3));
+    assert!(told(1).starts_with("0 of 1 pods receive traffic"), "{}", told(1));
+}
+
 /// Nobody may have read nodes if there is none, unless the reader asked for this one.
 #[test]
 fn the_only_node_of_an_endpoint_may_be_gone() {

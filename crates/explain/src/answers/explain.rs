@@ -23,6 +23,7 @@ use crate::models::dead::{self, DeadEndpoint, Living};
 use crate::models::leader::Leads;
 use crate::models::near::{NearMatches, near_matches};
 use crate::models::planned::Planned;
+use crate::models::programs;
 use crate::models::selection::{Attachment, SelectedBy, Selection, not_selected, required_labels};
 use crate::models::traffic::{Served, UnansweredQuestion, is_ready};
 use crate::models::unwritten::Changes;
@@ -436,6 +437,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         details: objects.pod_details.get(&pod.key).map(|details| &**details),
         events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
         owner: objects.raw.serving(&pod.key).map(Serving::owner_kind).unwrap_or_default(),
+        workload: objects.raw.serving(&pod.key).and_then(|serving| programs::workload_of(pod, serving)),
         node: node.as_deref(),
         node_details: pod.node_name.as_ref().and_then(|name| objects.raw.nodes.get(name)),
         nodes: &objects.raw.nodes,
@@ -554,7 +556,8 @@ impl NamedBy {
                 let is_at = dead::is_at(&endpoint.addresses, pod);
                 // An endpoint that names another pod is that one's, unless it is dead.
                 let may_be_other = endpoint.target_ref.is_none() || fault.is_some();
-                if !is_named && !(is_at && may_be_other && !pod.is_terminal()) {
+                let is_other = is_at && may_be_other && !pod.is_terminal();
+                if !is_named && !is_other {
                     continue;
                 }
                 is_of_pod = true;
