@@ -404,7 +404,7 @@ impl Reader {
             let note = forbidden(slices, kind, Some(namespace))?;
             note.iter().for_each(|note| reading.not_read(kind, note));
         }
-        self.naming(&mut reading, key, &selecting).boxed().await?;
+        self.naming(&mut reading, key, &selecting).await?;
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
