@@ -54,7 +54,8 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
                 check_brief(output, subject.0)?;
             }
             let options = options.with_from(from.clone());
-            run_explain(&Place::open(global, files).await?, output, &options, subject, *brief).await
+            let place = Place::open(global, files).await?;
+            Box::pin(run_explain(&place, output, &options, subject, *brief)).await
         }
         Command::Render { filename } => run_render(global, output, &options, filename),
         Command::Diff { scope, files } => {

@@ -13,6 +13,9 @@ enum Rule {
     In(&'static [(&'static str, Rule)]),
 }
 
+/// Stands for all fields that a rule does not name.
+const OTHERS: &str = "*";
+
 const METADATA: Rule = Rule::In(&[("managedFields", Rule::LeftOut)]);
 
 const CONTAINERS: Rule = Rule::In(&[
@@ -28,7 +31,7 @@ const POD_SPEC: Rule = Rule::In(&[
     ("containers", CONTAINERS),
     ("initContainers", CONTAINERS),
     ("tolerations", Rule::LeftOut),
-    ("volumes", Rule::LeftOut),
+    ("volumes", Rule::In(&[("persistentVolumeClaim", Rule::In(&[])), (OTHERS, Rule::LeftOut)])),
 ]);
 
 const PODS: &[(&str, Rule)] = &[("items", Rule::In(&[("metadata", METADATA), ("spec", POD_SPEC)]))];
@@ -103,7 +106,7 @@ impl<'de> Visitor<'de> for Pruned {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut all = Map::new();
         while let Some(field) = fields.next_key::<String>()? {
-            let value = match self.0.iter().find(|(name, _)| *name == field) {
+            let value = match self.0.iter().find(|(name, _)| *name == field || *name == OTHERS) {
                 Some((_, Rule::LeftOut)) => {
                     fields.next_value::<IgnoredAny>()?;
                     continue;
@@ -128,14 +131,14 @@ mod tests {
         let pod = json!({
             "metadata": {"name": "a", "labels": {"env": "prod", "volumes": "x"}, "managedFields": [{}]},
             "spec": {"containers": [{"name": "app", "env": [{"name": "X"}], "ports": [{"containerPort": 80}]}],
-                "volumes": [{}], "nodeName": "n", "hostNetwork": true},
+                "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}, {"secret": {}}], "nodeName": "n", "hostNetwork": true},
             "status": {"startTime": null, "x": -1, "y": 1.5},
         });
         let text = json!({"kind": "PodList", "items": [pod]}).to_string();
         let want = json!({"kind": "PodList", "items": [{
             "metadata": {"name": "a", "labels": {"env": "prod", "volumes": "x"}},
             "spec": {"containers": [{"name": "app", "ports": [{"containerPort": 80}]}], "nodeName": "n",
-                "hostNetwork": true},
+                "volumes": [{"persistentVolumeClaim": {"claimName": "data"}}, {}], "hostNetwork": true},
             "status": {"startTime": null, "x": -1, "y": 1.5},
         }]});
         assert_eq!(list("Pod", &text).unwrap(), want);

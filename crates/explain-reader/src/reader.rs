@@ -404,13 +404,33 @@ impl Reader {
             let note = forbidden(slices, kind, Some(namespace))?;
             note.iter().for_each(|note| reading.not_read(kind, note));
         }
+        self.naming(&mut reading, key, &selecting).await?;
         for service in &selecting {
             self.outputs(&mut reading, service).await?;
         }
         let pods = reading.objects.pods_of(&key.namespace).cloned().collect();
         self.warnings(&mut reading, namespace, pods).await?;
         self.hinted_nodes(&mut reading, &selecting, all_nodes).await?;
+        self.policies(&mut reading, Some(namespace)).await?;
         Ok(reading)
+    }
+
+    /// Reads what else is at the endpoints of Services that do not select a pod, and whose slices
+    /// name it or have its address.
+    async fn naming(
+        &self,
+        reading: &mut Reading,
+        key: &ObjectKey,
+        selecting: &[ObjectKey],
+    ) -> Result<(), ReadError> {
+        let Some(pod) = reading.objects.pod(key).cloned() else { return Ok(()) };
+        let services = reading.objects.services().filter(|service| !selecting.contains(service));
+        let naming = services.filter(|service| reading.objects.is_named_by(service, &pod));
+        let naming: Vec<_> = naming.filter_map(|key| reading.objects.service(key).cloned()).collect();
+        for service in naming {
+            self.pods_of_slices(reading, &service, false).await?;
+        }
+        Ok(())
     }
 
     /// Reads all Services of a namespace, or of all namespaces, with all objects on which their
@@ -421,6 +441,7 @@ impl Reader {
         let listed =
             self.add(&mut reading.objects, Resource::SERVICES, namespace, ListParams::default()).await;
         listed.map_err(|failed| failed.of(Resource::SERVICES, namespace))?;
+        reading.objects.note_listed_services(namespace);
         if let Some(namespace) = namespace.filter(|_| reading.objects.services().next().is_none()) {
             self.check_namespace(namespace).await?;
         }
@@ -455,7 +476,12 @@ impl Reader {
             let names = names.iter().map(String::as_str).collect();
             self.add_named(&mut reading.objects, Resource::NODES, "", names).await
         };
-        let Some(note) = forbidden(read, Resource::NODES, None)? else { return Ok(()) };
+        let Some(note) = forbidden(read, Resource::NODES, None)? else {
+            let here = reading.objects.node_names();
+            let absent = names.iter().filter(|name| !here.iter().any(|node| **node == ***name));
+            absent.for_each(|name| reading.objects.note_absent_node(name));
+            return Ok(());
+        };
         reading.not_read(Resource::NODES, &note);
         reading.assume_nodes(names)
     }

@@ -172,6 +172,78 @@ fn a_pod_that_one_label_keeps_from_a_service() {
     insta::assert_snapshot!(says.text(Layout::NARROW, now).render(Colors::Off));
 }
 
+/// Somebody wrote a slice for a Service without a selector. What a pod reads about it depends on
+/// its own address, and on the pod that the slice names.
+#[test]
+fn a_slice_that_names_a_pod_may_lead_to_another_one() {
+    let db = json!({"kind": "Service", "metadata": {"name": "db"}, "spec": {"clusterIP": "10.96.0.20",
+        "ipFamilies": ["IPv4"], "ports": [{"port": 80, "protocol": "TCP"}]}});
+    let slice = |address: &str, node: &str| {
+        json!({"kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "db-1", "labels": {"kubernetes.io/service-name": "db"}},
+        "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [address], "nodeName": node, "targetRef": {"kind": "Pod", "name": "web-1"}}]})
+    };
+    let pods = Cluster::new().node("a").with(db).pods("web", 2);
+    let address = |objects: &Objects, pod: &str| {
+        objects.pod(&ObjectKey::new("default", pod)).unwrap().pod_ips[0].to_string()
+    };
+    let read = objects(&pods);
+    let (one, two) = (address(&read, "web-1"), address(&read, "web-2"));
+    let told = |cluster: Cluster, pod: &str| {
+        let now = "2026-01-01T01:00:00Z".parse().unwrap();
+        let (objects, key) = (objects(&cluster), ObjectKey::new("default", pod));
+        let says = explain_pod(&objects, &key, &objects.topology(0.0), now, &Options::default()).unwrap();
+        format!("{} {}", says.is_published(), says.text(Layout::NARROW, now).render(Colors::Off))
+    };
+    let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let unready = pods.clone().select("Pod", "web-1").change(|pod| json_patch::merge(pod, &unready));
+    let texts = [
+        told(pods.clone().with(slice(&one, "a")), "web-1"),
+        told(pods.clone().with(slice(&one, "a")), "web-2"),
+        told(pods.clone().with(slice(&two, "a")), "web-1"),
+        told(pods.clone().with(slice(&two, "a")), "web-2"),
+        told(pods.with(slice("10.9.0.9", "a")), "web-1"),
+        told(unready.with(slice(&one, "a")), "web-1"),
+    ];
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+/// Others run in the place of pods that have ended, unless all have.
+#[test]
+fn pods_that_have_ended_are_counted_apart() {
+    let ended = json!({"status": {"phase": "Failed", "reason": "Evicted"}});
+    let told = |pods: usize| {
+        let cluster = Cluster::new().node("a").service("web").pods("web", pods).select("Pod", "web-1");
+        let cluster = settled(cluster.change(|pod| json_patch::merge(pod, &ended)));
+        explained(&cluster).verdict.message
+    };
+    assert!(told(3).starts_with("2 of 2 pods receive traffic; 1 more has ended"), "{}", told(3));
+    assert!(told(1).starts_with("0 of 1 pods receive traffic"), "{}", told(1));
+}
+
+/// Nobody may have read nodes if there is none, unless the reader asked for this one.
+#[test]
+fn the_only_node_of_an_endpoint_may_be_gone() {
+    let db = json!({"kind": "Service", "metadata": {"name": "db"}, "spec": {"clusterIP": "10.96.0.20",
+        "ipFamilies": ["IPv4"], "ports": [{"port": 80, "protocol": "TCP"}]}});
+    let slice = json!({"kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "db-1", "labels": {"kubernetes.io/service-name": "db"}},
+        "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
+        "endpoints": [{"addresses": ["10.9.0.9"], "nodeName": "gone"}]});
+    let mut objects = objects(&Cluster::new().with(db).with(slice));
+    let finds = |objects: &Objects| {
+        let (key, now) = (ObjectKey::new("default", "db"), "2026-01-01T01:00:00Z".parse().unwrap());
+        let says = explain(objects, &key, &objects.topology(0.0), now, None, &Options::default()).unwrap();
+        says.codes().contains(&Code::MissingPodsServed)
+    };
+    assert!(!finds(&objects));
+    objects.note_absent_node("other");
+    assert!(!finds(&objects));
+    objects.note_absent_node("gone");
+    assert!(finds(&objects));
+}
+
 /// A wide table lists all pods, a narrow one some of them.
 #[test]
 fn many_pods_are_listed_in_part() {

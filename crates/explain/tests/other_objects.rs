@@ -148,7 +148,7 @@ mod cluster_ips {
             advice(explained_with(cluster(), &options), CODE).map(|advice| advice.message)
         };
         assert_eq!(told(false), None);
-        assert!(told(true).unwrap().contains("10.96.0.30 (Service shop/db)"));
+        assert!(told(true).unwrap().contains("10.96.0.30 is the cluster IP of Service shop/db"));
     }
 }
 

@@ -17,14 +17,15 @@ use crate::findings::inputs::FaultInputs;
 use crate::findings::pod::{
     Judged, Place, PodExplanation, PortNames, Publication, failed_templates, ports_of, template,
 };
-use crate::findings::{self, Code, Fault};
+use crate::findings::{self, Code, Fault, MissingPodsServed};
 use crate::models::cluster::ClusterFacts;
-use crate::models::dead::{DeadEndpoint, Living};
+use crate::models::dead::{self, DeadEndpoint, Living};
 use crate::models::leader::Leads;
 use crate::models::near::{NearMatches, near_matches};
 use crate::models::planned::Planned;
+use crate::models::programs;
 use crate::models::selection::{Attachment, SelectedBy, Selection, not_selected, required_labels};
-use crate::models::traffic::{Served, UnansweredQuestion};
+use crate::models::traffic::{Served, UnansweredQuestion, is_ready};
 use crate::models::unwritten::Changes;
 use crate::models::{hint, traffic};
 use std::cmp::Reverse;
@@ -34,8 +35,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
 use kube_endpoint_core_model::well_known::ANNOTATION_OVER_CAPACITY;
 use kube_endpoint_core_model::{
-    Endpoint, EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp,
-    Verdict, address,
+    EndpointSlice, NodeLookup, ObjectKey, Pod, PodVerdict, Service, StringMap, Text, Timestamp, Verdict,
 };
 use kube_endpoint_slice_plan::{Plan, TopologyState};
 use serde::Serialize;
@@ -437,6 +437,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         details: objects.pod_details.get(&pod.key).map(|details| &**details),
         events: objects.pod_events.get(&pod.key).map_or(&[][..], Vec::as_slice),
         owner: objects.raw.serving(&pod.key).map(Serving::owner_kind).unwrap_or_default(),
+        workload: objects.raw.serving(&pod.key).and_then(|serving| programs::workload_of(pod, serving)),
         node: node.as_deref(),
         node_details: pod.node_name.as_ref().and_then(|name| objects.raw.nodes.get(name)),
         nodes: &objects.raw.nodes,
@@ -456,6 +457,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
+        cause: None,
         static_on: pod.node_name.clone().filter(|_| judged.owner == PodOwner::Node),
         service: service.key.clone(),
         name: pod.key.name.clone(),
@@ -517,7 +519,7 @@ pub struct PodServices {
     pub not_read: Vec<String>,
 }
 
-/// A slice that names a pod which its Service does not select.
+/// A slice that names a pod which its Service does not select, or that has its address.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -526,36 +528,54 @@ pub struct NamedBy {
     pub slice: Text,
     /// True if some client of the Service is sent to the pod.
     pub receives: bool,
+    /// The findings about the endpoint: its pod does not answer there, or another one has its
+    /// address.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub faults: Faults,
+}
+
+fn is_empty(faults: &Faults) -> bool {
+    faults.is_empty()
 }
 
 impl NamedBy {
-    /// Returns the slices of a Service that name a pod.
-    fn all_of<'a>(
-        objects: &'a Objects,
-        service: &'a Service,
-        pod: &'a Pod,
-    ) -> impl Iterator<Item = Self> + 'a {
-        let nodes = (!objects.nodes.is_empty()).then(|| objects.client_nodes());
-        let slices = objects.slices_of(&service.key);
-        let served = Served::by(service, service.policies, slices, nodes);
-        slices.iter().filter_map(move |slice| {
-            let is_of = |endpoint: &&Endpoint| match &endpoint.target_ref {
-                Some(target) => {
-                    *target.kind == *"Pod"
-                        && target.name == pod.key.name
-                        && (target.uid.is_empty() || target.uid == pod.uid)
+    /// Returns the slices of a Service that name a pod, or that have its address.
+    fn all_of(living: &Living<'_>, selection: Selection<'_>, pod: &Pod) -> Vec<Self> {
+        let &Living { objects, service, .. } = living;
+        let manager = &selection.plan_options(living.options).manager;
+        let slices = objects.slices_of(&service.key).iter();
+        let named = slices.filter_map(|slice| {
+            let addresses_sent = living.served.endpoints_of(slice);
+            let is_of_others = matches!(selection, Selection::None) || !slice.is_managed_by(manager);
+            let (mut is_of_pod, mut receives, mut dead) = (false, false, Vec::new());
+            for endpoint in &slice.endpoints {
+                let sent = endpoint.addresses.get(..addresses_sent(endpoint)).unwrap_or_default();
+                let judged = is_of_others && is_ready(endpoint.conditions) && !sent.is_empty();
+                let fault = judged.then(|| living.judge(slice, endpoint)).flatten();
+                let is_named = dead::names(endpoint, pod);
+                let is_at = dead::is_at(&endpoint.addresses, pod);
+                // An endpoint that names another pod is that one's, unless it is dead.
+                let may_be_other = endpoint.target_ref.is_none() || fault.is_some();
+                let is_other = is_at && may_be_other && !pod.is_terminal();
+                if !is_named && !is_other {
+                    continue;
                 }
-                None => {
-                    let mut addresses = endpoint.addresses.iter().filter_map(|it| address::parse_sloppy(it));
-                    !pod.host_network && addresses.any(|address| pod.has_ip(address))
-                }
-            };
-            let mut naming = slice.endpoints.iter().filter(is_of).peekable();
-            naming.peek()?;
-            let addresses_sent = served.endpoints_of(slice);
-            let receives = naming.any(|endpoint| addresses_sent(endpoint) > 0);
-            Some(Self { service: service.key.name.clone(), slice: slice.metadata.name.clone(), receives })
-        })
+                is_of_pod = true;
+                let is_reached = is_at || pod.host_network || objects.raw.has_other_networks(&pod.key);
+                let is_dead = fault.as_ref().is_some_and(|it| it.pod.as_ref() == Some(&pod.key.name));
+                receives |= !sent.is_empty() && is_reached && !is_dead;
+                dead.extend(fault);
+            }
+            let faults = MissingPodsServed::of(objects, service, selection, &dead, false);
+            let faults = faults.into_iter().map(Fault::MissingPodsServed).collect();
+            is_of_pod.then(|| Self {
+                service: service.key.name.clone(),
+                slice: slice.metadata.name.clone(),
+                receives,
+                faults: Faults::new(&Read::new(objects, &service.key), &service.key, faults),
+            })
+        });
+        named.collect()
     }
 }
 
@@ -573,6 +593,10 @@ pub struct ServiceSays {
     pub receives: Option<bool>,
     /// The explanation of the pod.
     pub pod: PodExplanation,
+    /// The findings about the Service that keep clients from the pod, or that are the cause of its
+    /// reason.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub faults: Faults,
 }
 
 /// Explains which Services of its namespace should publish a pod. Returns `None` if the objects do
@@ -602,11 +626,13 @@ pub fn explain_pod(
             let none = Near { near: |_: &StringMap| NearMatches::default(), metadata: Some(&[]) };
             let explanation =
                 explain_with(objects, &service.key, (topology, &cluster), now, none, &across, &alone)?;
-            let of_pod = explanation.pods.into_iter().find(|one| one.name == key.name);
-            services.extend(of_pod.map(|pod| says(service, pod, options)));
+            services.extend(says(objects, service, explanation, key, options));
             continue;
         }
-        named_by.extend(NamedBy::all_of(objects, service, pod));
+        let nodes = (!objects.nodes.is_empty()).then(|| objects.client_nodes());
+        let served = Served::by(service, service.policies, objects.slices_of(&service.key), nodes);
+        let living = Living { objects, service, served: &served, across: &across, options, now };
+        named_by.extend(NamedBy::all_of(&living, selection, pod));
         near.look_at(&service.key.name, selection);
     }
     let NearServices { nearly, not_selecting, .. } = near;
@@ -614,7 +640,14 @@ pub fn explain_pod(
 }
 
 /// Returns the explanation of a pod for a Service.
-fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSays {
+fn says(
+    objects: &Objects,
+    service: &Service,
+    explanation: Explanation,
+    key: &ObjectKey,
+    options: &Options,
+) -> Option<ServiceSays> {
+    let mut pod = explanation.pods.into_iter().find(|one| one.name == key.name)?;
     let known = options.known;
     let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
     let receives = match pod.publication {
@@ -623,11 +656,21 @@ fn says(service: &Service, pod: PodExplanation, options: &Options) -> ServiceSay
         _ if may_be_last && !known.slices => None,
         _ => Some(pod.is_last_resort()),
     };
+    let is_cause =
+        |fault: &&Fault| pod.reason.as_ref().is_some_and(|reason| fault.explains_pod(&pod.name, reason));
+    let cause = explanation.faults.iter().find(is_cause).cloned();
+    // It looks at the pods that are ready.
+    let closed = explanation.faults.iter().find(|fault| matches!(fault, Fault::PolicyAdmitsNobody(_)));
+    let closed = closed.filter(|_| pod.publication == Publication::Ready).cloned();
+    pod.cause = cause.as_ref().map(|cause| cause.remedy(&service.key));
     let code = match pod.code() {
         Code::Published if receives.is_none() => Code::NotKnown,
+        Code::Published => closed.as_ref().map_or(Code::Published, Problem::code),
         code => code,
     };
-    ServiceSays { service: service.key.name.clone(), code, receives, pod }
+    let faults = cause.into_iter().chain(closed).collect();
+    let faults = Faults::new(&Read::new(objects, &service.key), &service.key, faults);
+    Some(ServiceSays { service: service.key.name.clone(), code, receives, pod, faults })
 }
 
 impl PodServices {
@@ -652,11 +695,12 @@ impl PodServices {
     /// one does.
     pub fn is_published(&self) -> bool {
         let is_sent = !self.services.is_empty() || self.is_sent_by_others();
-        is_sent && self.services.iter().all(|says| says.receives == Some(true))
+        let is_fine = |says: &ServiceSays| says.receives == Some(true) && says.faults.is_empty();
+        is_sent && self.services.iter().all(is_fine)
     }
 
-    /// Returns true if a Service that does not select the pod sends it traffic.
+    /// Returns true if a Service that does not select the pod sends it traffic on purpose.
     pub(crate) fn is_sent_by_others(&self) -> bool {
-        self.named_by.iter().any(|named| named.receives)
+        self.named_by.iter().any(|named| named.receives && named.faults.is_empty())
     }
 }

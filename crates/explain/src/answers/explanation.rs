@@ -237,6 +237,11 @@ impl Faults {
         let evidence = all.iter().map(|fault| fault.evidence(read)).collect();
         Self { service: service.clone(), all, evidence }
     }
+
+    /// Returns each finding with its remedy.
+    pub(crate) fn with_remedies(&self) -> impl Iterator<Item = (&Fault, Remedy)> {
+        self.all.iter().map(|fault| (fault, fault.remedy(&self.service)))
+    }
 }
 
 impl std::ops::Deref for Faults {
@@ -439,7 +444,9 @@ pub(crate) fn verdict(
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
 /// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
 fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
-    let (all, deleted) = (counts.selected, counts.deleted);
+    // Others run in the place of pods that have ended.
+    let ended = Some(counts.ended).filter(|ended| *ended < counts.selected).unwrap_or_default();
+    let (all, deleted) = (counts.selected - ended, counts.deleted);
     if counts.receiving.is_none() && counts.ready == 0 {
         return None;
     }
@@ -478,6 +485,11 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
         _ if all == 0 => numbers,
         1 => format!("{numbers}; 1 more is being deleted"),
         more => format!("{numbers}; {more} more are being deleted"),
+    };
+    let numbers = match ended {
+        0 => numbers,
+        1 => format!("{numbers}; 1 more has ended"),
+        more => format!("{numbers}; {more} more have ended"),
     };
     (all + deleted > 0 || counts.others > 0).then_some(numbers)
 }

@@ -501,6 +501,16 @@ impl Objects {
         self.raw.absent_services.insert(service);
     }
 
+    /// Notes that all Services of a namespace, or of all namespaces, were read.
+    pub fn note_listed_services(&mut self, namespace: Option<&str>) {
+        self.raw.note_listed_services(namespace.map(Text::from));
+    }
+
+    /// Notes that a node does not exist.
+    pub fn note_absent_node(&mut self, node: &str) {
+        self.raw.absent_nodes.insert(node.into());
+    }
+
     /// Notes that a Service was left out, since one explanation would read too many.
     pub fn note_unread_service(&mut self, service: ObjectKey) {
         self.raw.unread_services.insert(service);

@@ -30,6 +30,10 @@ pub struct PodDetails {
     pub node_selector: Vec<Text>,
     /// `spec.schedulerName`, or empty.
     pub scheduler_name: Text,
+    /// The PersistentVolumeClaims of `spec.volumes`.
+    pub claims: Vec<Text>,
+    /// True if a kubelet has seen the pod: it has a `status.startTime`.
+    pub has_started: bool,
     /// `metadata.finalizers`.
     pub finalizers: Vec<Text>,
     /// `metadata.creationTimestamp`.
@@ -69,6 +73,12 @@ impl PodDetails {
             node_selector: pairs(&spec["nodeSelector"])
                 .map(|(key, value)| format!("{key}={}", text(value)).into())
                 .collect(),
+            claims: each(&spec["volumes"])
+                .map(|volume| text(&volume["persistentVolumeClaim"]["claimName"]))
+                .filter(|name| !name.is_empty())
+                .map(Text::from)
+                .collect(),
+            has_started: !status["startTime"].is_null(),
             scheduler_name: texts.shared(text(&spec["schedulerName"])),
             created: time(&metadata["creationTimestamp"]),
             reason: texts.shared(text(&status["reason"])),

@@ -46,6 +46,10 @@ pub(crate) struct RawFields {
     pub(crate) need_no_pods: HashMap<ObjectKey, &'static str>,
     /// Services of type LoadBalancer without an address for clients outside.
     pub(crate) pending_load_balancers: HashSet<ObjectKey>,
+    /// The namespaces with all of their Services, or `None` for all namespaces.
+    listed_services: BTreeSet<Option<Text>>,
+    /// Nodes that others name and that do not exist.
+    pub(crate) absent_nodes: HashSet<Text>,
     /// Services that others name and that do not exist.
     pub(crate) absent_services: HashSet<ObjectKey>,
     /// Services that were left out.
@@ -196,6 +200,8 @@ impl RawFields {
         self.namespaces.extend(other.namespaces);
         self.need_no_pods.extend(other.need_no_pods);
         self.pending_load_balancers.extend(other.pending_load_balancers);
+        self.listed_services.extend(other.listed_services);
+        self.absent_nodes.extend(other.absent_nodes);
         self.absent_services.extend(other.absent_services);
         self.unread_services.extend(other.unread_services);
         self.absent_classes.extend(other.absent_classes);
@@ -216,6 +222,17 @@ impl RawFields {
         self.need_no_pods.remove(key);
         self.pending_load_balancers.remove(key);
         self.mistyped.remove(key);
+    }
+
+    /// Notes that all Services of a namespace, or of all, were read.
+    pub(crate) fn note_listed_services(&mut self, namespace: Option<Text>) {
+        self.listed_services.insert(namespace);
+    }
+
+    /// Returns true if a Service was read, if it exists.
+    pub(crate) fn lists(&self, service: &ObjectKey) -> bool {
+        let of = |namespace: &Option<Text>| namespace.as_ref().is_none_or(|it| *it == service.namespace);
+        self.listed_services.iter().any(of) && !self.unread_services.contains(service)
     }
 
     /// Notes that a slice has the label that names its Service.

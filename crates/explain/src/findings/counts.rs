@@ -8,6 +8,7 @@ use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
 use crate::facts::options::Known;
+use crate::findings::PodReason;
 use crate::findings::pod::{PodExplanation, Publication};
 use crate::models::dead::DeadEndpoint;
 use crate::models::traffic::{self, Served, is_ready};
@@ -28,6 +29,8 @@ pub struct Counts {
     pub left_out: usize,
     /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
     pub receiving: Option<usize>,
+    /// How many of the `selected` ones have ended.
+    pub ended: usize,
     /// The number that are being deleted.
     pub deleted: usize,
     /// How many of those receive traffic until then, because their clients have no ready endpoint,
@@ -64,6 +67,7 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
         not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
         receiving: (known.slices || !may_receive).then(|| receiving.count()),
+        ended: staying.iter().filter(|pod| matches!(pod.reason, Some(PodReason::PodFinished(_)))).count(),
         deleted: deleted.len(),
         ending: deleted.iter().filter(is_ending).count(),
         others: 0,
@@ -98,11 +102,8 @@ pub(crate) fn count_others(
 }
 
 fn is_dead(dead: &[DeadEndpoint], slice: &EndpointSlice, endpoint: &Endpoint) -> bool {
-    dead.iter().any(|dead| {
-        dead.slice == slice.metadata.name
-            && endpoint.addresses.first() == Some(&dead.address)
-            && !dead.may_come_back()
-    })
+    dead.iter()
+        .any(|dead| dead.slice == slice.metadata.name && endpoint.addresses.first() == Some(&dead.address))
 }
 
 /// Returns the endpoints of slices, each once, and if clients are sent there: of several entries,
@@ -157,6 +158,7 @@ pub(crate) fn count_endpoints(
         not_ready: selected - ready,
         left_out: 0,
         receiving: Some(receiving),
+        ended: 0,
         deleted,
         ending,
         others: 0,

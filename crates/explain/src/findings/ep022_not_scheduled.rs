@@ -11,7 +11,7 @@ use crate::facts::remedy::{Remedy, Step};
 use crate::findings::evidence::{Evidence, PodRead};
 use crate::findings::pod::Judged;
 use crate::findings::pod_reason::{PodFinding, PodsOf, reported};
-use crate::findings::words::capital;
+use crate::findings::words::{capital, names};
 use serde_json::json;
 
 about! {
@@ -44,6 +44,9 @@ pub struct NotScheduled {
     /// The gates that keep the scheduler from looking at the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<Text>,
+    /// The PersistentVolumeClaims of the pod.
+    #[serde(skip)]
+    pub claims: Vec<Text>,
     /// The taints of the nodes, if the message tells of taints and names none.
     #[serde(skip)]
     pub taints: BTreeSet<Text>,
@@ -186,6 +189,7 @@ impl PodFinding for NotScheduled {
             taints: scheduled.filter(|it| hides_taints(&it.message)).map_or_else(BTreeSet::new, |_| {
                 pod.nodes.values().flat_map(|node| &node.taints).cloned().collect()
             }),
+            claims: pod.details.map(|details| details.claims.clone()).unwrap_or_default(),
             gates: pod.details.map(|details| details.scheduling_gates.clone()).unwrap_or_default(),
             since: scheduled.and_then(|condition| condition.last_transition_time),
         })
@@ -229,7 +233,9 @@ impl PodFinding for NotScheduled {
             return Remedy::ask(ClusterAdministrator, sentence).shown_by([pods.describe()]);
         }
         if gates.is_empty() {
-            return remedy_of(why.as_deref(), message, taints, pods);
+            let claims: BTreeSet<&Text> = all.iter().flat_map(|one| &one.claims).collect();
+            let claims: Vec<Text> = claims.into_iter().cloned().collect();
+            return naming(remedy_of(why.as_deref(), message, taints, pods), &claims);
         }
         let sentence = format!(
             "Look at the program that removes {} from spec.schedulingGates; the scheduler ignores the pod until then",
@@ -243,13 +249,31 @@ impl PodFinding for NotScheduled {
     }
 }
 
+/// Returns a remedy with the names of the claims that it says to look at.
+fn naming(remedy: Remedy, claims: &[Text]) -> Remedy {
+    const CLAIMS: &str = "its PersistentVolumeClaims";
+    if claims.is_empty() || !remedy.sentence.contains(CLAIMS) {
+        return remedy;
+    }
+    let named = match claims {
+        [one] => format!("its PersistentVolumeClaim {one}"),
+        all => format!("{CLAIMS} {}", names(all)),
+    };
+    let sentence = remedy.sentence.replace(CLAIMS, &named);
+    let sentence = match claims.len() {
+        1 => sentence.replace("which are not bound or do not exist", "which is not bound or does not exist"),
+        _ => sentence,
+    };
+    remedy.saying(sentence)
+}
+
 /// Returns the remedy for the reason and the message of the condition `PodScheduled`. `why` is
 /// `None` if the pod has no such condition.
 fn remedy_of(why: Option<&str>, message: &str, of_nodes: &BTreeSet<Text>, pods: &PodsOf<'_>) -> Remedy {
     let Some(why) = why else {
         return Remedy::ask(
             ClusterAdministrator,
-            "Start the scheduler that the pod's spec.schedulerName names, or correct the name",
+            "Look at kube-scheduler, which has not reported on the pod: does it run?",
         )
         .shown_by([pods.describe()]);
     };
@@ -298,6 +322,24 @@ mod tests {
         let pod = |node: Option<&str>| json!({"spec": {"nodeName": node}, "status": {"podIP": null, "podIPs": null}});
         assert_eq!(code_of(pod(None)), Code::NotScheduled);
         assert_eq!(code_of(pod(Some("a"))), Code::NoAddress);
+    }
+
+    #[test]
+    fn the_claims_that_keep_a_pod_from_a_node_are_named() {
+        let service = ObjectKey::new("default", "web");
+        let pods = PodsOf { service: &service, pod: "web-1", is_alone: false };
+        let of = |message: &str, claims: &[Text]| {
+            naming(remedy_of(Some("Unschedulable"), message, &BTreeSet::new(), &pods), claims).sentence
+        };
+        let unbound = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+        insta::assert_snapshot!(
+            [
+                of(unbound, &["data".into()]),
+                of(unbound, &["data".into(), "logs".into()]),
+                of("0/1 nodes are available: 1 Insufficient cpu.", &["data".into()]),
+            ]
+            .join("\n")
+        );
     }
 
     /// The messages are those of kube-scheduler 1.36.

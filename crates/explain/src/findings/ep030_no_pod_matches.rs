@@ -172,6 +172,12 @@ impl Finding for NoPodMatches {
             NoPods::InOtherClusters { .. } => {
                 Remedy::ask(ServiceOwner, "Nothing, if pods of another cluster serve the Service")
             }
+            NoPods::PodsLackLabel { workload, label, wanted, pods, .. } => {
+                let sentence = format!(
+                    "Give the pod template of {workload} the label {label}={wanted}, or remove {label} from spec.selector, if these pods are meant; else start pods with these labels"
+                );
+                Remedy::ask(ServiceOwner, sentence).shown_by(describe(service, pods))
+            }
             NoPods::PodsOfTheName { pods, .. } => {
                 let are = if pods.len() == 1 { "is" } else { "are" };
                 let show = describe(service, pods);
@@ -234,7 +240,12 @@ fn text(cause: &NoPods) -> String {
         }
         NoPods::PodsOfTheName { pods, differ } => {
             let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
-            format!("; {pod} {} {have} {}", some(pods, pods.len()), differ.join(" and "))
+            format!("; {pod} {} {have} {}", some(pods, pods.len()), differ.join(", "))
+        }
+        NoPods::PodsLackLabel { workload, label, wanted, count, .. } => {
+            let lack = if *count == 1 { "1 pod of" } else { &*format!("{count} pods of") };
+            let verb = if *count == 1 { "lacks" } else { "lack" };
+            format!("; {lack} {workload} {verb} the label {label}={wanted}")
         }
         NoPods::ScaledToZero { by: by @ "Flagger" } => {
             format!("; {by} scales the pods to zero between releases")
@@ -288,6 +299,19 @@ mod tests {
         assert!(!names_it(&idle.clone().with("Deployment/web", json!({"spec": {"replicas": 2}}))));
         let labels = json!({"spec": {"template": {"metadata": {"labels": {"app": "db"}}}}});
         assert!(!names_it(&idle.with("Deployment/web", labels)));
+    }
+
+    #[test]
+    fn the_pods_of_one_workload_may_lack_a_label() {
+        let none = example("ep030-no-pod-matches");
+        let none = none.with("Service/web", json!({"spec": {"selector": {"app": "shop", "tier": "fe"}}}));
+        let pod = |name: &str, owner: &str| {
+            json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "labels": {"app": "shop"},
+                "ownerReferences": [{"kind": "StatefulSet", "name": owner, "controller": true}]}})
+        };
+        let one = none.and(pod("front-0", "front")).and(pod("front-1", "front"));
+        assert!(one.says("2 pods of StatefulSet front lack the label tier=fe"));
+        assert!(!one.and(pod("back-0", "back")).says("lack the label"));
     }
 
     #[test]

@@ -108,13 +108,16 @@ impl Finding for ServiceIpAsEndpoint {
 
 impl fmt::Display for ServiceIpAsEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [one] = &*self.endpoints {
+            let ServiceIp { address, service } = one;
+            return write!(
+                f,
+                "{address} is the cluster IP of Service {service}, from which kube-proxy sends no client on"
+            );
+        }
         let of = |one: &ServiceIp| Text::from(format!("{} (Service {})", one.address, one.service));
         let all: Vec<Text> = self.endpoints.iter().map(of).collect();
-        let are = match all.len() {
-            1 => "an endpoint is the cluster IP of a Service",
-            _ => "endpoints are cluster IPs of Services",
-        };
-        write!(f, "{are}, from which kube-proxy does not send clients on: {}", names(&all))
+        write!(f, "endpoints are cluster IPs, from which kube-proxy sends no client on: {}", names(&all))
     }
 }
 

@@ -92,10 +92,13 @@ fn shortened(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
 fn misled(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
     let (objects, own) = (inputs.objects, &inputs.service.key);
     let first = service_of(external_name)?;
-    // A reader of more Services of this namespace has read all of them.
-    let mut of_namespace = objects.services().filter(|key| key.namespace == own.namespace);
-    let is_read = first.namespace == own.namespace && of_namespace.nth(1).is_some();
-    let is_absent = objects.raw.absent_services.contains(&first) || is_read && !inputs.options.from_files;
+    let from_files = inputs.options.from_files;
+    // Who has another Service of a namespace has all of them; from a server, this is certain for
+    // that of the alias only.
+    let mut others = objects.services().filter(|key| *key != own && key.namespace == first.namespace);
+    let may_be_all = from_files || first.namespace == own.namespace;
+    let is_read = may_be_all && others.next().is_some() || !from_files && objects.raw.lists(&first);
+    let is_absent = objects.raw.absent_services.contains(&first) || is_read;
     if first != *own && objects.service(&first).is_none() && is_absent {
         return Some(NoName::Missing { service: first });
     }
@@ -172,6 +175,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::answers::lint::{LintOptions, lint};
+    use crate::facts::objects::Objects;
+    use crate::facts::options::Options;
     use crate::findings::Code;
     use crate::findings::testing::example;
 
@@ -207,6 +213,18 @@ mod tests {
         }
         let elsewhere = web.with("Service/web", alias("db.shop.svc.cluster.local"));
         assert!(!elsewhere.finds(Code::ExternalNameInvalid), "nobody has read that namespace");
+        let listed = |namespace: Option<&str>, from_files: bool| {
+            let to_db = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"type": "ExternalName", "externalName": "db.shop.svc.cluster.local"}});
+            let mut objects = Objects::read([to_db]).unwrap();
+            objects.note_listed_services(namespace);
+            let options = Options { from_files, ..Options::default() };
+            let now = "2026-01-01T00:10:00Z".parse().unwrap();
+            let found = lint(&objects, now, &options, &LintOptions::default());
+            found.problems.iter().any(|lint| lint.code == Code::ExternalNameInvalid)
+        };
+        assert!(listed(None, false) && listed(Some("shop"), false));
+        assert!(!listed(Some("default"), false) && !listed(None, true));
     }
 
     #[test]

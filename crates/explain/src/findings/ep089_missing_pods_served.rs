@@ -8,11 +8,12 @@ use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
+use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text};
 use serde::Serialize;
 
 use super::Finding;
 use super::words::{names, start_selector_controller};
+use crate::facts::objects::Objects;
 use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
@@ -208,13 +209,24 @@ impl MissingPodsServed {
 
     /// Looks at the slices that nobody maintains, or that somebody else writes.
     fn of_written(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let key = &inputs.service.key;
+        Self::of(inputs.objects, inputs.service, inputs.selection, inputs.dead, inputs.counts.is_down())
+    }
+
+    /// Returns the findings about dead endpoints of a Service, one for each writer.
+    pub(crate) fn of(
+        objects: &Objects,
+        service: &Service,
+        selection: Selection<'_>,
+        dead: &[DeadEndpoint],
+        none_is_left: bool,
+    ) -> Vec<Self> {
+        let key = &service.key;
         let mut by_writer: BTreeMap<Writer, Vec<DeadEndpoint>> = BTreeMap::new();
-        for slice in inputs.slices() {
+        for slice in objects.slices_of(key) {
             let writer = match slice.metadata.labels.get(LABEL_MANAGED_BY) {
-                _ if is_left(inputs, slice) => Writer::Nobody,
+                _ if is_left(objects, key, selection, slice) => Writer::Nobody,
                 Some(_) if is_mirrored(slice) => {
-                    let write = inputs.objects.endpoints_writes.get(key);
+                    let write = objects.endpoints_writes.get(key);
                     Writer::Endpoints(write.map(|write| write.by.clone()))
                 }
                 manager => Writer::Manager(manager.cloned()),
@@ -222,9 +234,9 @@ impl MissingPodsServed {
             // EP065 tells of cluster IPs.
             let is_of =
                 |dead: &&DeadEndpoint| dead.slice == slice.metadata.name && dead.why != WhyDead::ClusterIp;
-            let dead = inputs.dead.iter().filter(is_of);
+            let dead = dead.iter().filter(is_of);
             // A hand-over keeps pods that are not ready for a moment.
-            let is_held = writer == Writer::Nobody && !matches!(inputs.selection, Selection::None);
+            let is_held = writer == Writer::Nobody && !matches!(selection, Selection::None);
             let dead: Vec<_> = dead.filter(|dead| !is_held || !dead.may_come_back()).cloned().collect();
             if !dead.is_empty() {
                 by_writer.entry(writer).or_default().extend(dead);
@@ -234,10 +246,10 @@ impl MissingPodsServed {
             let pods: BTreeSet<&Text> = endpoints.iter().filter_map(|dead| dead.pod.as_ref()).collect();
             Self {
                 pods: pods.into_iter().cloned().collect(),
-                none_is_left: inputs.counts.is_down(),
-                is_attached: inputs.service.endpoint_selector().is_some(),
+                none_is_left,
+                is_attached: service.endpoint_selector().is_some(),
                 writer,
-                has_selector: inputs.service.selects_pods(),
+                has_selector: service.selects_pods(),
                 are_gone: endpoints.iter().any(|dead| !dead.may_come_back()),
                 endpoints,
             }
@@ -273,14 +285,11 @@ impl MissingPodsServed {
 
 /// Returns true if nobody maintains a slice: another controller left it when the Service lost its
 /// selector, or began or ceased to name an EndpointSelector.
-fn is_left(inputs: &FaultInputs<'_>, slice: &EndpointSlice) -> bool {
-    let key = &inputs.service.key;
-    let is_mirror_left = || {
-        made_by_controller(inputs.objects, key)
-            || inputs.objects.endpoints_stay(key).is_some_and(Keep::is_uncertain)
-    };
+fn is_left(objects: &Objects, key: &ObjectKey, selection: Selection<'_>, slice: &EndpointSlice) -> bool {
+    let is_mirror_left =
+        || made_by_controller(objects, key) || objects.endpoints_stay(key).is_some_and(Keep::is_uncertain);
     let is_of_pods = slice.is_managed_by(ENDPOINTSLICE_CONTROLLER);
-    match inputs.selection {
+    match selection {
         Selection::Attached { .. } | Selection::Unusable { .. } => {
             is_of_pods || slice.is_managed_by(MIRRORING_CONTROLLER) && is_mirror_left()
         }

@@ -100,16 +100,21 @@ impl Finding for PolicyAdmitsNobody {
             .policies
             .iter()
             .map(|policy| Step::kubectl_in(&service.namespace, ["describe", "networkpolicy", policy]));
-        let ports: Vec<&str> = self.pod_ports.iter().map(String::as_str).collect();
         let sentence = format!(
             "Admit the clients to port {} of the pods in a NetworkPolicy, which knows no ports of Services",
-            ports.join(", ")
+            self.pod_ports()
         );
         Remedy::ask(ServiceOwner, sentence).shown_by(show.collect::<Vec<_>>())
     }
 
     fn traffic_lost(&self) -> TrafficLost {
         TrafficLost::Some
+    }
+}
+
+impl PolicyAdmitsNobody {
+    fn pod_ports(&self) -> String {
+        self.pod_ports.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -123,7 +128,7 @@ impl fmt::Display for PolicyAdmitsNobody {
         write!(
             f,
             "{policies} {verb} nobody to port {} of {pods}, so clients may get no answer",
-            self.ports.join(", ")
+            self.pod_ports()
         )
     }
 }

@@ -62,6 +62,8 @@ pub struct PodExplanation {
     pub(crate) runs_nothing: bool,
     /// True if it is known that no other pod of the Service takes its place.
     pub(crate) is_alone: bool,
+    /// The remedy of the finding about the Service that is the cause of the reason.
+    pub(crate) cause: Option<Remedy>,
     /// The node whose kubelet runs it from a file, if it is a static pod.
     pub(crate) static_on: Option<Text>,
 }
@@ -95,8 +97,11 @@ impl PodExplanation {
         is_any_of(&self.addresses, addresses)
     }
 
-    /// Returns the remedy of the reason.
+    /// Returns the remedy of the reason, or that of its cause.
     pub fn remedy(&self) -> Option<Remedy> {
+        if self.cause.is_some() {
+            return self.cause.clone();
+        }
         let pods = PodsOf { service: &self.service, pod: &self.name, is_alone: self.is_alone };
         let remedy = PodReason::remedy(&[self.reason.as_ref()?], &pods);
         Some(match &self.static_on {

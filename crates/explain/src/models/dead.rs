@@ -100,7 +100,8 @@ impl Living<'_> {
         sent.filter_map(|endpoint| self.judge(slice, endpoint)).collect()
     }
 
-    fn judge(&self, slice: &EndpointSlice, endpoint: &Endpoint) -> Option<DeadEndpoint> {
+    /// Returns why an endpoint is dead to which clients are sent.
+    pub(crate) fn judge(&self, slice: &EndpointSlice, endpoint: &Endpoint) -> Option<DeadEndpoint> {
         let address = endpoint.addresses.first()?;
         let target = endpoint.target_ref.as_ref();
         let named = target.filter(|target| *target.kind == *"Pod" && self.is_near(&target.namespace));
@@ -126,11 +127,7 @@ impl Living<'_> {
             (None, Some(_)) => None,
         };
         let (pod, why) = found.or_else(|| {
-            let known = self.options.known.nodes && !self.objects.nodes.is_empty();
-            let node = endpoint
-                .node_name
-                .as_ref()
-                .filter(|name| known && !self.objects.nodes.contains_key(*name))?;
+            let node = endpoint.node_name.as_ref().filter(|name| self.is_gone(name))?;
             Some((named.map(|target| target.name.clone()), WhyDead::NodeGone { node: node.clone() }))
         })?;
         let mut others = self
@@ -138,6 +135,13 @@ impl Living<'_> {
             .filter(|other| pod.as_ref() != Some(&other.key.name) && !other.is_terminal());
         let other = others.next().map(|other| other.key.name.clone());
         Some(DeadEndpoint { slice: slice.metadata.name.clone(), address: address.clone(), pod, why, other })
+    }
+
+    /// Returns true if a node does not exist. Without any node, nobody may have read them.
+    fn is_gone(&self, node: &Text) -> bool {
+        let nodes = &self.objects.nodes;
+        let is_absent = !nodes.is_empty() || self.objects.raw.absent_nodes.contains(node);
+        self.options.known.nodes && is_absent && !nodes.contains_key(node)
     }
 
     /// DNS may answer with a cluster IP: its client connects to that, as to that of any Service.
@@ -183,6 +187,21 @@ impl Living<'_> {
     }
 }
 
+/// Returns true if an endpoint names a pod.
+pub(crate) fn names(endpoint: &Endpoint, pod: &Pod) -> bool {
+    endpoint.target_ref.as_ref().is_some_and(|target| {
+        *target.kind == *"Pod"
+            && target.name == pod.key.name
+            && (target.uid.is_empty() || target.uid == pod.uid)
+    })
+}
+
+/// Returns true if one of these addresses is the pod's, and not that of its node.
+pub(crate) fn is_at(addresses: &[Text], pod: &Pod) -> bool {
+    let mut addresses = addresses.iter().filter_map(|text| address::parse_sloppy(text));
+    !pod.host_network && addresses.any(|address| pod.has_ip(address))
+}
+
 impl Objects {
     /// Returns the pods that slices of a Service name, and that are not here.
     pub fn missing_pods(&self, service: &Service) -> BTreeSet<Text> {
@@ -207,6 +226,12 @@ impl Objects {
         let ready = endpoints.filter(|endpoint| endpoint.conditions.ready != Some(false));
         let addresses = ready.filter_map(|endpoint| endpoint.addresses.first());
         addresses.filter_map(|text| address::parse_sloppy(text)).filter(|ip| !own.contains(ip)).collect()
+    }
+
+    /// Returns true if slices of a Service name a pod, or have its address.
+    pub fn is_named_by(&self, service: &ObjectKey, pod: &Pod) -> bool {
+        let mut endpoints = self.slices_of(service).iter().flat_map(|slice| &slice.endpoints);
+        endpoints.any(|endpoint| names(endpoint, pod) || is_at(&endpoint.addresses, pod))
     }
 
     /// Returns the nodes that endpoints of a Service name, and that are not here.

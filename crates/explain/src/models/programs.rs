@@ -146,6 +146,11 @@ pub(crate) fn meant(service: &Service, programs: &[Program<'_>]) -> Option<usize
     only(&has_labels).or_else(|| only(&has_name)).or_else(|| only(&declares))
 }
 
+/// Returns kind and name of the workload that makes a pod, or `None` if none does.
+pub(crate) fn workload_of(pod: &Pod, serving: &Serving) -> Option<(Text, Text)> {
+    Some(workload(pod, serving)).filter(|(kind, _)| **kind != *"Pod")
+}
+
 /// Returns kind and name of the workload of a pod. A pod that nobody makes again is its own.
 fn workload(pod: &Pod, serving: &Serving) -> (Text, Text) {
     let label = |key: &str| pod.labels.get(key);

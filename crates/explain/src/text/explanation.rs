@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_core_model::{Text, Timestamp};
 
 use super::document::{Document, Emphasis, Layout, Line, plain, span};
 use super::table::Table;
 use crate::answers::explain::{NamedBy, PodServices};
-use crate::answers::explanation::{Explanation, Status};
+use crate::answers::explanation::{Explanation, Faults, Status};
 use crate::answers::history::LastChange;
 use crate::answers::near_services::{NearService, NotSelecting};
 use crate::facts::age;
 use crate::facts::details::LastWrite;
 use crate::findings::code::Severity;
+use crate::findings::finding::Problem;
 use crate::findings::pod::{Place, PodExplanation};
 use crate::findings::{Code, PodReason};
 use crate::models::hint::HintReason;
@@ -301,10 +302,12 @@ impl PodServices {
         let receiving = self.services.iter().filter(|says| says.receives == Some(true)).count();
         let (word, emphasis) = match (self.services.len(), receiving) {
             (0, _) if self.is_sent_by_others() => ("OK", Emphasis::Good),
+            (0, _) if self.is_sent_in_vain() => ("NO TRAFFIC", Emphasis::Bad),
             (0, _) => ("NOT SELECTED", Emphasis::Warning),
             _ if self.is_unknown() => ("UNKNOWN", Emphasis::Warning),
             (_, 0) => ("NO TRAFFIC", Emphasis::Bad),
             (all, some) if some < all => ("SOME TRAFFIC", Emphasis::Warning),
+            _ if !self.is_published() => ("DEGRADED", Emphasis::Warning),
             _ => ("OK", Emphasis::Good),
         };
         document.line([
@@ -328,29 +331,38 @@ impl PodServices {
                 None if says.code == Code::NotKnown => {
                     format!("{}: the pod should be published; EndpointSlices are not known.", says.service)
                 }
+                None if !says.faults.is_empty() => String::new(),
                 None if says.receives == Some(false) => format!(
                     "{}: the pod is published, and no client is sent to it; the explanation of the Service says why.",
                     says.service
                 ),
                 None => format!("{}: the pod is published.", says.service),
             };
-            let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
-            document.sentence(lead, &message, Emphasis::None, layout.columns);
+            if !message.is_empty() {
+                let lead = vec![plain("  "), span(says.code.id(), emphasis), plain("  ")];
+                document.sentence(lead, &message, Emphasis::None, layout.columns);
+            }
             if says.receives.is_none() && says.pod.reason.is_some() {
                 let not_known = "EndpointSlices are not known, so whether it receives traffic is not known.";
                 document.sentence(vec![plain("         ")], not_known, Emphasis::None, layout.columns);
             }
-            if let Some(remedy) = says.pod.remedy() {
+            if let Some(remedy) = says.pod.remedy().filter(|_| says.pod.cause.is_none()) {
                 document.remedy(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
             }
+            let of = says.pod.reason.is_none().then_some(&says.service);
+            add_faults(&mut document, &says.faults, of, layout);
             let mut table = Table::new(9, headings(layout));
             table.row(cells(&says.pod, layout, now));
             table.add_to(&mut document);
         }
         if !self.named_by.is_empty() {
-            document.heading("Services that do not select it, and whose slices name it");
+            document.heading("Services that do not select it, and whose slices name it or have its address");
         }
-        for NamedBy { service, slice, receives } in &self.named_by {
+        for NamedBy { service, slice, receives, faults } in &self.named_by {
+            if !faults.is_empty() {
+                add_faults(&mut document, faults, Some(service), layout);
+                continue;
+            }
             let sends = if *receives { "sends it traffic" } else { "sends it no traffic" };
             let message = format!("{service}: slice {slice} {sends}.");
             document.sentence(vec![plain("  ")], &message, Emphasis::None, layout.columns);
@@ -366,13 +378,11 @@ impl PodServices {
         let send = |some: usize| if some == 1 { "sends" } else { "send" };
         let selecting = format!("{all} Services that select the pod");
         match (all, unknown, receiving) {
-            (0, ..) => match self.named_by.iter().find(|named| named.receives) {
-                Some(NamedBy { service, slice, .. }) => format!(
-                    "No selector selects the pod, and Service {service} sends it traffic, because slice {slice} names it."
-                ),
-                None => "No Service selects the pod.".to_owned(),
-            },
+            (0, ..) => self.summary_of_slices(),
             (1, 0, 0) => "The Service that selects the pod sends it no traffic.".to_owned(),
+            (1, 0, _) if !self.is_published() => {
+                "The Service that selects the pod sends it traffic, which may not reach it.".to_owned()
+            }
             (1, 0, _) => "The Service that selects the pod sends it traffic.".to_owned(),
             (1, ..) => "Whether the Service that selects the pod sends it traffic is not known.".to_owned(),
             (_, 0, 0) => format!("None of the {selecting} sends it traffic."),
@@ -382,6 +392,53 @@ impl PodServices {
                 format!("Whether {some} of the {selecting} {} it traffic is not known.", send(some))
             }
         }
+    }
+}
+
+impl PodServices {
+    /// Returns true if a Service that does not select the pod names it, and the pod answers none of
+    /// the clients that are sent there.
+    fn is_sent_in_vain(&self) -> bool {
+        let is_reached = self.named_by.iter().any(|named| named.receives);
+        !is_reached && self.named_by.iter().any(|named| !named.faults.is_empty())
+    }
+
+    /// Says which slices send the pod traffic that no Service selects.
+    fn summary_of_slices(&self) -> String {
+        let meant = self.named_by.iter().find(|named| named.receives && named.faults.is_empty());
+        if let Some(NamedBy { service, slice, .. }) = meant {
+            return format!(
+                "No selector selects the pod, and Service {service} sends it traffic, because slice {slice} names it."
+            );
+        }
+        let wrong = |receives| {
+            self.named_by.iter().find(move |named| named.receives == receives && !named.faults.is_empty())
+        };
+        if let Some(NamedBy { service, slice, .. }) = wrong(true) {
+            return format!(
+                "No Service selects the pod, and clients of Service {service} reach it, because slice {slice} has its address."
+            );
+        }
+        match wrong(false) {
+            Some(NamedBy { service, slice, .. }) => format!(
+                "No selector selects the pod. Service {service} sends clients to it, because slice {slice} names it, and it answers none of them."
+            ),
+            None => "No Service selects the pod.".to_owned(),
+        }
+    }
+}
+
+/// Adds findings about a Service with their advice, below the name of the Service if it is given.
+fn add_faults(document: &mut Document, faults: &Faults, service: Option<&Text>, layout: Layout) {
+    for (fault, remedy) in faults.with_remedies() {
+        let emphasis = fault.severity().emphasis();
+        let message = match service {
+            Some(service) => format!("{service}: {fault}"),
+            None => fault.to_string(),
+        };
+        let lead = vec![plain("  "), span(fault.code().id(), emphasis), plain("  ")];
+        document.sentence(lead, &sentence(&message), Emphasis::None, layout.columns);
+        document.remedy(vec![plain("         ")], &remedy, Emphasis::Dim, layout.columns);
     }
 }
 

@@ -173,14 +173,11 @@ fn endpoints_of_deleted_nodes_receive_nothing_by_the_policy_local() {
         with(nodes.iter().fold(cluster, |cluster, node| cluster.node(node)), json!({"spec": policies}))
     };
     let internal = || json!({"internalTrafficPolicy": "Local"});
-    let both = json!({"internalTrafficPolicy": "Local", "externalTrafficPolicy": "Local", "externalIPs": ["192.0.2.9"]});
-    insta::assert_snapshot!(headline(&of(json!({}), &["a"]), ""), @"degraded EP089 1 of 1 addresses receive traffic; slice web-1 sends clients to 10.9.0.1 on node gone, which does not exist any more");
+    insta::assert_snapshot!(headline(&of(json!({}), &["a"]), ""), @"down EP089 0 of 1 addresses receive traffic; slice web-1 sends clients to 10.9.0.1 on node gone, which does not exist any more");
     insta::assert_snapshot!(headline(&of(internal(), &["a"]), ""), @"down EP048 0 of 1 addresses receive traffic; the Service's internalTrafficPolicy is Local, and no endpoint names a node that exists, so clients on any node get no answer");
     assert_eq!(headline(&of(internal(), &["a", "gone"]), "").split(' ').next(), Some("degraded"));
     // The explanation assumes that unknown nodes exist.
     assert_eq!(headline(&of(internal(), &["a"]), "nodes"), "ok EP000 1 of 1 addresses receive traffic");
-    // kube-proxy sends pods that use the external address to endpoints of all nodes.
-    assert_eq!(explained(&of(both, &["a"]), "").pods_by_publication.receiving, Some(1));
 }
 
 /// kube-proxy follows hints while some ready endpoint has a hint for its zone or node.

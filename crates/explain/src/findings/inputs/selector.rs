@@ -1,13 +1,15 @@
 //! Selectors that match no pod.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{LabelSelector, Pod, StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, Pod, StringMap, Text};
 
 use super::FaultInputs;
 use crate::facts::workload::Workload;
 use crate::models::near::{NoPods, stem};
+use crate::models::programs;
 use crate::models::selection::Selection;
 
 impl FaultInputs<'_> {
@@ -52,7 +54,10 @@ impl FaultInputs<'_> {
         }
         let selector = self.service.selector.clone().unwrap_or_default();
         match self.nearly_matching.cause(&selector, &self.service.labels) {
-            NoPods::NotKnown => self.pods_of_the_name(&selector).unwrap_or(NoPods::NotKnown),
+            NoPods::NotKnown => {
+                let named = self.pods_of_the_name(&selector);
+                named.or_else(|| self.pods_without_a_label(&selector)).unwrap_or(NoPods::NotKnown)
+            }
             cause => cause,
         }
     }
@@ -66,7 +71,7 @@ impl FaultInputs<'_> {
         let differ = |pod: &Arc<Pod>| -> Vec<String> {
             let wrong = selector.iter().filter(|(key, wanted)| pod.labels.get(key) != Some(wanted));
             let said = |(key, wanted): (&Text, &Text)| match pod.labels.get(key) {
-                Some(found) => format!("{key}={found} and not {wanted}"),
+                Some(found) => format!("{key}={found} (asked: {wanted})"),
                 None => format!("no label {key}"),
             };
             wrong.map(said).collect()
@@ -75,6 +80,26 @@ impl FaultInputs<'_> {
         let all_differ = pods.iter().all(|pod| differ(pod) == first);
         let pods = pods.iter().map(|pod| pod.key.name.clone()).collect();
         all_differ.then_some(NoPods::PodsOfTheName { pods, differ: first })
+    }
+
+    /// Returns the pods that lack one label, if the only pods near the selector are those of one
+    /// workload.
+    fn pods_without_a_label(&self, selector: &StringMap) -> Option<NoPods> {
+        let [near] = &*self.nearly_matching.groups else { return None };
+        let of = |name: &Text| {
+            let key = ObjectKey { namespace: self.service.key.namespace.clone(), name: name.clone() };
+            let pod = self.objects.pod(&key)?;
+            programs::workload_of(pod, self.objects.raw.serving(&key)?)
+        };
+        let workloads: BTreeSet<(Text, Text)> = near.pods.iter().map(of).collect::<Option<_>>()?;
+        let (kind, name) = workloads.first().filter(|_| workloads.len() == 1)?;
+        (near.found.is_none() && selector.len() > 1).then(|| NoPods::PodsLackLabel {
+            workload: format!("{kind} {name}").into(),
+            label: near.label.clone(),
+            wanted: near.wanted.clone(),
+            count: near.count,
+            pods: near.pods.clone(),
+        })
     }
 
     /// Returns true if nobody selects pods for the Service because the key of its annotation is

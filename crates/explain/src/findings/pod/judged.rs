@@ -29,6 +29,8 @@ pub(crate) struct Judged<'a> {
     /// The pods that an EndpointSelector chooses.
     pub(crate) leads: Option<&'a Leads>,
     pub(crate) owner: PodOwner,
+    /// Kind and name of the workload whose template the pod is from.
+    pub(crate) workload: Option<(Text, Text)>,
     /// The fields of the node that no controller reads.
     pub(crate) node_details: Option<&'a NodeDetails>,
     /// The fields of all known nodes.

@@ -53,10 +53,19 @@ pub enum NoPods {
     InOtherClusters {
         by: &'static str,
     },
+    /// The only pods near the selector are those of one workload, and lack one label.
+    PodsLackLabel {
+        workload: Text,
+        label: Text,
+        wanted: Text,
+        count: usize,
+        pods: Vec<Text>,
+    },
     /// The pods of a workload with the name of the Service have other labels.
     PodsOfTheName {
         pods: Vec<Text>,
-        /// Their labels in place of those of the selector, such as `app=web, not app=webapp`.
+        /// Their labels in place of those of the selector, such as
+        /// `app=web (asked: webapp)`.
         differ: Vec<String>,
     },
 }
