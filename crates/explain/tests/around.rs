@@ -211,8 +211,11 @@ fn a_gateway_without_routes_is_told_from_one_without_services() {
 
 #[test]
 fn an_ingress_without_its_class_is_told() {
-    let mut objects = Objects::read([ingress(), service("web", &json!({"app": "web"}))]).unwrap();
-    objects.note_absent_class(ObjectKey::new("default", "front"), "nginx");
+    let mut unserved = ingress();
+    unserved["status"] = json!({});
+    let mut objects = Objects::read([unserved, service("web", &json!({"app": "web"}))]).unwrap();
+    let absent = Referrer { kind: "IngressClass", object: ObjectKey::new("", "nginx") };
+    objects.note_absent(absent);
     insta::assert_snapshot!(text(&explained(&objects, "Ingress", "front")));
 }
 
