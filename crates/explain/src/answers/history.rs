@@ -232,7 +232,12 @@ impl Present<'_> {
             *oldest = (*oldest).min(created);
         }
         let ((kind, name, hash), at) = revisions.into_iter().max_by_key(|(_, at)| *at)?;
-        Some(LastChange { at, what: format!("{kind} {name} created the oldest pod of revision {hash}") })
+        let deployment = name.strip_suffix(hash.as_str()).and_then(|stem| stem.strip_suffix('-'));
+        let owner = match deployment.filter(|_| **kind == *"ReplicaSet") {
+            Some(stem) => format!("Deployment {stem}"),
+            None => format!("{kind} {name}"),
+        };
+        Some(LastChange { at, what: format!("{owner} began revision {hash}") })
     }
 }
 

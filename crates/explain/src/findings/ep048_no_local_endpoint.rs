@@ -26,8 +26,8 @@ about! {
     /// exist. Nodes that keep ordinary pods away do not count: those that are cordoned, not ready,
     /// or have a taint with the effect `NoSchedule` or `NoExecute`. So a DaemonSet with a pod on
     /// each other node is no finding. Endpoints on nodes that do not exist get no traffic, and are
-    /// a finding even if each node has an endpoint. The manager's status page does not check this,
-    /// because the manager's caches hold no traffic policies.
+    /// a finding even if each node has an endpoint. The overview of the manager's status page does
+    /// not check this, because the manager's caches hold no traffic policies.
     EP048 "no-local-endpoint" Warning
     "A traffic policy is Local, and some nodes have no endpoint of the Service."
 }

@@ -27,7 +27,7 @@ about! {
     /// missing permission; credentials; an invalid field; another client that writes the same
     /// objects; an object that is too large; an overloaded API server; a full etcd; an API server
     /// that fails or does not answer. If the namespace is being deleted, the severity is info. The
-    /// same holds for EP057. The manager's status page does not read events.
+    /// same holds for EP057. The overview of the manager's status page does not read events.
     EP050 "slices-behind" Error may_be_under_way
     "The slices differ from what they should be."
 }

@@ -20,13 +20,13 @@ use crate::models::traffic::{ServedBy, has_ready};
 
 about! {
     /// DNS answers with the addresses of the pods of a headless Service. Its clients connect to
-    /// them, and no proxy translates the port of the Service to the targetPort. The SRV record of
-    /// a named port has the number of the targetPort (a port without a name has no such record),
-    /// and so have the slices, which ingress controllers and meshes read: their clients are not
+    /// them, and no proxy translates the port of the Service to the targetPort. The SRV record of a
+    /// named port has the number of the targetPort (a port without a name has no such record), and
+    /// so have the slices, which ingress controllers and meshes read: their clients are not
     /// affected. If pods have a hostname, as those of a StatefulSet, clients use the names of pods
     /// and know their ports, so the severity is info. It is no finding if each pod declares the
-    /// port of the Service as a container port, too. The status page does not know all container
-    /// ports, and leaves the finding out for Services that select pods.
+    /// port of the Service as a container port, too. The overview of the status page does not know
+    /// all container ports, and leaves the finding out for Services that select pods.
     EP066 "headless-port" Warning
     "The Service is headless, and its endpoints listen on another port than the Service's."
 }

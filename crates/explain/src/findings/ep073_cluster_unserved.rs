@@ -22,7 +22,8 @@ about! {
     /// slice holds as ready shows that the slice was written after the pod became ready. If only
     /// one namespace or one Service waits, the cause is not the cluster's. A Lease of
     /// kube-controller-manager or kube-endpoint-manager that nobody has renewed for two minutes is
-    /// enough for one Service: so `explain` finds it, too. The status page does not read Leases.
+    /// enough for one Service: so `explain` finds it, too. The overview of the status page does not
+    /// read Leases.
     EP073 "cluster-unserved" Error may_be_under_way
     "No endpoint controller writes, so each changed Service waits for its slices."
 }

@@ -19,9 +19,9 @@ about! {
     /// with a scheme, a port or a path, is no name. The API server refuses most such texts, but not
     /// an IPv4 address. An alias may also mean a Service of the cluster: itself, one whose alias
     /// leads back to it, or one that does not exist, if its name ends with `svc` or
-    /// `svc.cluster.local`. DNS does not complete an alias, so that a name without the domain of the
-    /// cluster, such as that of a Service alone, leads nowhere, too. The status page does not know
-    /// `spec.externalName`, and shows EP033.
+    /// `svc.cluster.local`. DNS does not complete an alias, so that a name without the domain of
+    /// the cluster, such as that of a Service alone, leads nowhere, too. The overview of the status
+    /// page does not know `spec.externalName`, and shows EP033.
     EP085 "external-name-invalid" Error
     "The alias of the Service leads nowhere: to an address, to itself, to a short name, or to a Service that does not exist."
 }

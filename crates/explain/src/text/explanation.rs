@@ -74,7 +74,7 @@ impl Explanation {
         }
         document.line(first);
         if let Some(LastChange { at, what, .. }) = &self.last_change {
-            let before = if self.since.is_some() { "Last change before" } else { "Last change" };
+            let before = if self.since.is_some() { "Last change before that" } else { "Last change" };
             let change = format!("{before}: {what}, {}.", dated(*at, now));
             document.sentence(Vec::new(), &change, Emphasis::Dim, layout.columns);
         }
