@@ -127,12 +127,12 @@ fn the_reason_why_a_workload_makes_no_pods_comes_first() {
 /// A label that the template lacks may be of pods, unless those that are known lack it, too.
 #[test]
 fn a_service_that_asks_for_one_more_label_is_near_if_pods_are_known() {
-    let pod = json!({"kind": "Pod", "metadata": {"name": "web-0", "labels": {"app": "web", "tier": "front"}}});
+    let pod =
+        json!({"kind": "Pod", "metadata": {"name": "web-0", "labels": {"app": "web", "tier": "front"}}});
     let more = service("more", &json!({"app": "web", "side": "left"}));
     let objects = [workload("Deployment", &json!({}), &json!({})), more];
-    let nearly = |objects: Vec<Value>| {
-        explained(&Objects::read(objects).unwrap(), "Deployment", "web").nearly.len()
-    };
+    let nearly =
+        |objects: Vec<Value>| explained(&Objects::read(objects).unwrap(), "Deployment", "web").nearly.len();
     assert_eq!(nearly(objects.to_vec()), 0);
     assert_eq!(nearly(objects.into_iter().chain([pod]).collect()), 1);
 }
