@@ -41,11 +41,11 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Explain a Service, or with pod/NAME or pod NAME which Services publish a pod
+    /// Explain a Service, a pod, an Ingress, a route, a Gateway, a workload, or a code
     Explain {
-        /// SERVICE, service/NAME or pod/NAME; `service` or `pod`, if NAME follows; or a code, such
-        /// as EP012
-        #[arg(value_name = "SERVICE|pod/NAME|CODE")]
+        /// SERVICE or KIND/NAME, such as pod/NAME, ingress/NAME, httproute/NAME, gateway/NAME or
+        /// deployment/NAME; KIND, if NAME follows; or a code, such as EP012
+        #[arg(value_name = "SERVICE|KIND/NAME|CODE")]
         subject: String,
         /// Name, after a kind
         #[arg(value_name = "NAME")]
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// With --convert it prints the EndpointSlices that replace Endpoints which somebody wrote, and
     /// on standard error the two commands that follow.
     Retire(Retire),
-    /// Serve the manager's status page on loopback, with your credentials
+    /// Serve a page about all Services on loopback, with your credentials; the manager need not run
     ///
     /// Only GET of the page's paths, only for the browser that opens the printed address.
     Ui(UiArgs),

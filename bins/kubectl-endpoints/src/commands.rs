@@ -26,6 +26,13 @@ use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, 
 /// How often a diff reads a cluster.
 const READINGS: usize = 3;
 
+/// Returns true if a code is meant, and no Service of its name: these have no capital letters, and
+/// a namespace or a file.
+fn is_code(subject: &str, global: &Global, files: &FileFlags) -> bool {
+    let names_a_place = global.config.namespace.is_some() || files.names_files();
+    subject.starts_with("EP") || !names_a_place && subject.parse::<Code>().is_ok()
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -39,8 +46,9 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject, name: None, from: None, .. } if subject.starts_with("EP") => {
-            // Names of Services and pods have no capital letters.
+        Command::Explain { subject, name: None, from: None, brief: false, files }
+            if is_code(subject, global, files) =>
+        {
             let code: Code = subject.parse()?;
             print(&code.documentation())?;
             Ok(0)

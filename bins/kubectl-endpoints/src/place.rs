@@ -31,6 +31,13 @@ pub(crate) struct FileFlags {
     at: Option<Timestamp>,
 }
 
+impl FileFlags {
+    /// Returns true if files are read.
+    pub(crate) fn names_files(&self) -> bool {
+        !self.filename.is_empty()
+    }
+}
+
 /// A cluster, or files.
 pub(crate) struct Place {
     pub(crate) client: Client,

@@ -7,8 +7,8 @@ use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::says_not_there;
 use kube_endpoint_core_model::ObjectKey;
-use kube_endpoint_explain::references::{INGRESS, Referrer, gateways};
-use kube_endpoint_explain::{maker_of, services_of};
+use kube_endpoint_explain::references::{GATEWAY, INGRESS, Referrer, gateways};
+use kube_endpoint_explain::{Objects, maker_of, services_of};
 use serde_json::{Value, json};
 
 use crate::error::{Failed, is_forbidden, is_not_in_files, noted};
@@ -31,6 +31,18 @@ pub(crate) const AROUND: [Resource; 9] = [
 
 /// The Rollouts of Argo.
 pub(crate) const ROLLOUTS: Resource = Resource::of("argoproj.io", "v1alpha1", "Rollout", "rollouts");
+
+/// Gateways and classes, which routes, Gateways and Ingresses name.
+const PARENT_KINDS: [Resource; 5] = [
+    Resource::of(GROUP, "v1", "Gateway", "gateways"),
+    Resource::of(GROUP, "v1beta1", "Gateway", "gateways"),
+    Resource::of(GROUP, "v1", "GatewayClass", "gatewayclasses"),
+    Resource::of(GROUP, "v1beta1", "GatewayClass", "gatewayclasses"),
+    Resource::of("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
+];
+
+/// The most Gateways, and the most classes, that are read.
+const PARENTS: usize = 20;
 
 /// The group of the Gateway API.
 const GROUP: &str = "gateway.networking.k8s.io";
@@ -118,6 +130,7 @@ impl Reader {
     pub(crate) async fn gateway(&self, of: &Referrer, object: Value) -> Result<Reading, ReadError> {
         let mut reading = Reading::default();
         reading.objects.add(object)?;
+        self.parents(&mut reading.objects).await?;
         let kinds = self.served_routes().await;
         let is_served = |kind: &str| kinds.iter().any(|it| it.kind == kind);
         let absent: BTreeSet<&str> = routes().map(|it| it.kind).filter(|kind| !is_served(kind)).collect();
@@ -203,12 +216,48 @@ impl Reader {
         Ok(())
     }
 
-    /// Notes the class of an Ingress if it does not exist. Who may not read it learns less.
-    pub(crate) async fn ingress_class(&self, reading: &mut Reading, of: &Referrer, class: &str) {
-        const CLASSES: Resource = Resource::v1("networking.k8s.io", "IngressClass", "ingressclasses");
-        if !class.is_empty() && matches!(self.uid(CLASSES, &ObjectKey::new("", class)).await, Ok(None)) {
-            reading.objects.note_absent_class(of.object.clone(), class);
+    /// Reads the Gateways and classes that objects name, and notes those that do not exist. Who may
+    /// not read them learns less.
+    pub(crate) async fn parents(&self, objects: &mut Objects) -> Result<(), ReadError> {
+        // Gateways name classes.
+        for of_class in [false, true] {
+            let named = objects.named_and_unread().into_iter();
+            let named = named.filter(|it| (it.kind != GATEWAY) == of_class).take(PARENTS);
+            let mut absent = BTreeSet::new();
+            for one in named {
+                match self.parent(&one).await {
+                    Some((_, Some(object))) => objects.add(object)?,
+                    Some((kind, None)) => {
+                        absent.insert((kind.plural, one.object.namespace.clone()));
+                        objects.note_absent(one);
+                    }
+                    None => {}
+                }
+            }
+            // Others may be meant.
+            for (plural, namespace) in absent {
+                let namespace = Some(&*namespace).filter(|namespace| !namespace.is_empty());
+                for kind in PARENT_KINDS.into_iter().filter(|it| it.plural == plural) {
+                    if self.add_optional(objects, kind, namespace).await? {
+                        break;
+                    }
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Reads a Gateway or a class, in the version that the server has. Returns `None` if it is not
+    /// known if it exists.
+    async fn parent(&self, of: &Referrer) -> Option<(Resource, Option<Value>)> {
+        for kind in PARENT_KINDS.into_iter().filter(|it| it.kind == of.kind) {
+            match self.get(kind, &of.object.namespace, &of.object.name).await {
+                Ok(found) => return Some((kind, found)),
+                Err(error) if says_not_there(&error) => {}
+                Err(_) => return None,
+            }
+        }
+        None
     }
 }
 

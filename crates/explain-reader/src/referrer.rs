@@ -6,7 +6,7 @@ use kube::Error;
 use kube::api::ListParams;
 use kube_endpoint_api_client::{says_not_there, why_request_failed};
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use kube_endpoint_explain::references::{GATEWAY, INGRESS, REFERRERS, Reference, Referrer, is_namespaced};
+use kube_endpoint_explain::references::{GATEWAY, REFERRERS, Reference, Referrer, is_namespaced};
 use kube_endpoint_explain::{BackendsExplanation, Code, Options, explain_backends, services_of};
 use serde_json::{Value, json};
 
@@ -102,11 +102,8 @@ impl Reader {
             return self.gateway(of, object).await;
         }
         let mut reading = Reading::default();
-        let class = object["spec"]["ingressClassName"].as_str().unwrap_or_default().to_owned();
         reading.objects.add(object)?;
-        if of.kind == INGRESS {
-            self.ingress_class(&mut reading, of, &class).await;
-        }
+        self.parents(&mut reading.objects).await?;
         let services = reading.objects.references().map(|it| it.service.clone()).collect();
         self.behind(&mut reading, services).await?;
         Ok(reading)
@@ -183,7 +180,7 @@ impl Reader {
         let maker = self.maker_of(of).await?;
         let of = maker.as_ref().unwrap_or(of);
         let has = |explained: &BackendsExplanation, is_such: fn(Code) -> bool| {
-            explained.to_do.iter().find(|it| is_such(it.advice.code)).map(|it| it.service.clone())
+            explained.to_do.iter().find(|it| is_such(it.advice.code)).and_then(|it| it.service.clone())
         };
         let explain = |reading: &Reading| {
             let options = options.clone().with_known(reading.known);
@@ -231,6 +228,7 @@ impl Reader {
                 }
             }
         }
+        self.parents(&mut reading.objects).await?;
         // Without a namespace, these are all routes to the Services that were read.
         if namespace.is_none() && reading.objects.references().any(Reference::needs_grant) {
             self.grants(reading, None).await?;

@@ -55,7 +55,7 @@ mod models;
 pub mod text;
 
 pub use answers::backends::{Advised, Backend, BackendsExplanation, explain_backends};
-pub use answers::brief::{BRIEF_BYTES, Brief, BriefPods, Omitted};
+pub use answers::brief::{BRIEF_BYTES, Brief, BriefCause, BriefPods, Omitted};
 pub use answers::diff::{Change, Diff, DiffError, FieldChange, Verb, diff};
 pub use answers::explain::{NamedBy, PodServices, ServiceSays, explain, explain_pod};
 pub use answers::explanation::{Explanation, ServiceVerdict, Status};

@@ -124,6 +124,19 @@ fn the_reason_why_a_workload_makes_no_pods_comes_first() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
+/// A label that the template lacks may be of pods, unless those that are known lack it, too.
+#[test]
+fn a_service_that_asks_for_one_more_label_is_near_if_pods_are_known() {
+    let pod =
+        json!({"kind": "Pod", "metadata": {"name": "web-0", "labels": {"app": "web", "tier": "front"}}});
+    let more = service("more", &json!({"app": "web", "side": "left"}));
+    let objects = [workload("Deployment", &json!({}), &json!({})), more];
+    let nearly =
+        |objects: Vec<Value>| explained(&Objects::read(objects).unwrap(), "Deployment", "web").nearly.len();
+    assert_eq!(nearly(objects.to_vec()), 0);
+    assert_eq!(nearly(objects.into_iter().chain([pod]).collect()), 1);
+}
+
 /// A Service may ask for a label that only some pods have.
 #[test]
 fn pods_count_as_well_as_the_template() {
@@ -211,8 +224,11 @@ fn a_gateway_without_routes_is_told_from_one_without_services() {
 
 #[test]
 fn an_ingress_without_its_class_is_told() {
-    let mut objects = Objects::read([ingress(), service("web", &json!({"app": "web"}))]).unwrap();
-    objects.note_absent_class(ObjectKey::new("default", "front"), "nginx");
+    let mut unserved = ingress();
+    unserved["status"] = json!({});
+    let mut objects = Objects::read([unserved, service("web", &json!({"app": "web"}))]).unwrap();
+    let absent = Referrer { kind: "IngressClass", object: ObjectKey::new("", "nginx") };
+    objects.note_absent(absent);
     insta::assert_snapshot!(text(&explained(&objects, "Ingress", "front")));
 }
 

@@ -150,7 +150,12 @@ impl Fault {
             "EndpointSelector" => known.selectors,
             _ => true,
         };
-        Objects::read(cluster.objects().iter().filter(may).cloned()).unwrap()
+        let mut objects = Objects::read(cluster.objects().iter().filter(may).cloned()).unwrap();
+        // As the plugin does, it counts as absent what is not there beside others of its kind.
+        let has = |kind: &str| cluster.objects().iter().any(|object| object["kind"] == kind);
+        let absent = objects.named_and_unread().into_iter().filter(|it| has(it.kind));
+        absent.for_each(|it| objects.note_absent(it));
+        objects
     }
 
     /// Returns the objects after the controllers have written, until they write nothing.

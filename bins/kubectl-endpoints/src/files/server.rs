@@ -87,7 +87,7 @@ impl Files {
         if let Some(name) = &asked.name {
             return match kind.get(namespace, name) {
                 Some(object) => Ok(object.json.to_string()),
-                None if self.is_known(kind) => Err(Refused {
+                None if self.is_known(kind) && !may_be_elsewhere(kind, namespace) => Err(Refused {
                     code: StatusCode::NOT_FOUND,
                     reason: "NotFound",
                     message: format!("{} {name:?} not found", kind.plural),
@@ -100,6 +100,13 @@ impl Files {
         }
         list(kind, namespace, uri.query().unwrap_or_default())
     }
+}
+
+/// Returns true if an object may be in a namespace that the files do not have: manifests of a
+/// program may name a Gateway of the cluster.
+fn may_be_elsewhere(kind: &Kind, namespace: Option<&str>) -> bool {
+    let is_other = |(own, _): &(Box<str>, Box<str>)| namespace != Some(&**own);
+    kind.plural == "gateways" && !kind.is_complete && !kind.has_stored && kind.objects.keys().all(is_other)
 }
 
 /// Returns what a path asks for, or `None` if it is none of objects.

@@ -128,6 +128,8 @@ fn a_code_is_explained_without_a_cluster() {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-endpoints"));
         command.args(["explain", code]).env("KUBECONFIG", "/nonexistent").output().unwrap()
     };
+    assert_eq!(explain("ep066"), explain("EP066"));
+    assert_eq!(explain("headless-port"), explain("EP066"));
     let page = explain("EP066");
     assert_eq!(page.status.code(), Some(0), "{}", stderr(&page));
     insta::assert_snapshot!(stdout(&page));

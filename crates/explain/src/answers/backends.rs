@@ -15,7 +15,7 @@ use crate::facts::references::{AskedPort, GATEWAY, INGRESS, Reference, Referrer}
 use crate::facts::workload::{Idle, IdleWorkload, Workload};
 use crate::findings::evidence::Read;
 use crate::findings::finding::Problem;
-use crate::findings::{BackendNotFound, Code, Fault};
+use crate::findings::{BackendNotFound, Code, Fault, NotAttached};
 use crate::models::near::nearest_names;
 
 /// The explanation of an object that sends clients to Services, of a Gateway, or of a workload
@@ -63,10 +63,11 @@ pub struct Backend {
     pub verdict: ServiceVerdict,
 }
 
-/// An advice about a Service.
+/// An advice about a Service, or about the object itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advised {
-    pub service: ObjectKey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ObjectKey>,
     #[serde(flatten)]
     pub advice: Advice,
 }
@@ -104,27 +105,33 @@ pub fn explain_backends(
         None => links::from(objects, of),
     };
     links.retain(|link| !objects.raw.unread_services.contains(link.service));
-    let reported = match &services {
+    let mut reported = match &services {
         Some(_) => Vec::new(),
         None => reported(objects, of)?,
     };
-    let Behind { backends, own, to_do } = Behind::of(objects, links, now, options);
+    let Behind { backends, own, mut to_do } = Behind::of(objects, links, now, options);
     let worst = backends.iter().map(|it| it.verdict.status).max().unwrap_or(Status::NoEndpoints);
     let (status, summary) = match of.is_workload() {
         true => of_workload(&backends, &own),
-        false => (worst, summary(objects, of, &backends)),
+        false => (worst, summary(objects, of, &backends, &own)),
     };
     let idle = objects.workload(of.kind, &of.object).and_then(Workload::why_idle);
     // It may have pods from before: the status that is missing does not tell.
     let idle = idle.filter(|idle| idle.idle != Idle::Unseen);
-    let absent_class = objects.raw.absent_classes.get(&of.object).filter(|_| of.kind == INGRESS);
-    let (status, message) = match (&idle, absent_class) {
+    let not_attached = NotAttached::all_of(objects, of, now);
+    let (status, message) = match (&idle, &*not_attached) {
         (Some(idle), _) => (status, format!("{idle}; {summary}")),
-        (None, Some(class)) => {
-            (status.max(Status::Degraded), format!("its IngressClass {class} does not exist; {summary}"))
-        }
-        (None, None) => (status, summary),
+        (None, []) => (status, summary),
+        (None, [first, ..]) => (status.max(of_attachment(first)), format!("{first}; {summary}")),
     };
+    reported.retain(|said| !not_attached.iter().any(|it| it.repeats(said)));
+    to_do.sort_by_key(|it| it.advice.rank());
+    let own = not_attached.into_iter().map(|it| {
+        let read = Read::new(objects, &of.object);
+        Advised { service: None, advice: Advice::of_fault(&it.into(), &of.object, &read, true, 0) }
+    });
+    // Nobody gets further, whatever the Services do.
+    to_do.splice(..0, own);
     let (nearly, not_selecting) =
         services.map_or_else(Default::default, |services| (services.nearly, services.not_selecting));
     let (of, not_read) = (of.clone(), Vec::new());
@@ -140,6 +147,12 @@ pub fn explain_backends(
         to_do,
         not_read,
     })
+}
+
+/// Returns the status of an object that is not attached. A controller may serve Ingresses of a class
+/// that does not exist.
+fn of_attachment(it: &NotAttached) -> Status {
+    if it.is_partly || it.from.kind == INGRESS { Status::Degraded } else { Status::Down }
 }
 
 /// Returns what controllers report about an object, and about the routes that name a Gateway.
@@ -187,14 +200,14 @@ impl Behind {
                 (None, None) => continue,
             };
             if own.insert(service.clone(), status).is_none() {
-                to_do.extend(advice.into_iter().map(|advice| Advised { service: service.clone(), advice }));
+                let of = |advice| Advised { service: Some(service.clone()), advice };
+                to_do.extend(advice.into_iter().map(of));
             }
             let port = reference.and_then(|reference| reference.port.clone());
             let key = (service, port.clone(), verdict.code);
             let new = || Backend { routes: Vec::new(), service: service.clone(), port, verdict };
             backends.entry(key).or_insert_with(new).routes.extend(route);
         }
-        to_do.sort_by_key(|it| it.advice.rank());
         Self { backends: backends.into_values().collect(), own, to_do }
     }
 }
@@ -232,7 +245,7 @@ fn of_workload(backends: &[Backend], own: &BTreeMap<ObjectKey, Status>) -> (Stat
     let Some(worst) = own.values().max() else {
         return (Status::NoEndpoints, "no Service selects its pods".to_owned());
     };
-    let summary = counted(own.values().copied(), "Services");
+    let summary = counted(own.values().copied(), "Services", Lost::All);
     let is_cut_off =
         |it: &&Backend| !is_served(it.verdict.status) && own.get(&it.service).copied().is_some_and(is_served);
     let cut_off: Vec<&String> = backends.iter().filter(is_cut_off).flat_map(|it| &it.routes).collect();
@@ -246,7 +259,12 @@ fn of_workload(backends: &[Backend], own: &BTreeMap<ObjectKey, Status>) -> (Stat
     }
 }
 
-fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
+fn summary(
+    objects: &Objects,
+    of: &Referrer,
+    backends: &[Backend],
+    own: &BTreeMap<ObjectKey, Status>,
+) -> String {
     if backends.is_empty() {
         return match of.kind {
             GATEWAY if !objects.raw.routes.contains_key(&of.object) => "no route names it",
@@ -255,8 +273,10 @@ fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
         }
         .to_owned();
     }
-    if backends.iter().all(|it| it.verdict.code == Code::ExternalName) {
-        return match backends {
+    let (aliases, backends): (Vec<_>, Vec<_>) =
+        backends.iter().partition(|it| it.verdict.code == Code::ExternalName);
+    if backends.is_empty() {
+        return match &*aliases {
             [_] => "its Service is an alias of a DNS name",
             _ => "its Services are aliases of DNS names",
         }
@@ -264,11 +284,23 @@ fn summary(objects: &Objects, of: &Referrer, backends: &[Backend]) -> String {
     }
     let services: BTreeSet<_> = backends.iter().map(|it| &it.service).collect();
     let what = if services.len() == backends.len() { "Services" } else { "backends" };
-    counted(backends.iter().map(|it| it.verdict.status), what)
+    // Other clients are served.
+    let is_cut_off =
+        |it: &&Backend| !is_served(it.verdict.status) && own.get(&it.service).copied().is_some_and(is_served);
+    let lost = if backends.iter().any(is_cut_off) { Lost::FromIt } else { Lost::All };
+    counted(backends.iter().map(|it| it.verdict.status), what, lost)
+}
+
+/// The clients that backends lose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    All,
+    /// Only those that the explained object sends.
+    FromIt,
 }
 
 /// Says how many of some Services, or of the backends that are ports of them, receive traffic.
-fn counted(statuses: impl Iterator<Item = Status>, what: &str) -> String {
+fn counted(statuses: impl Iterator<Item = Status>, what: &str, lost: Lost) -> String {
     let statuses: Vec<Status> = statuses.collect();
     let all = statuses.len();
     let served = statuses.iter().filter(|status| is_served(**status)).count();
@@ -278,13 +310,16 @@ fn counted(statuses: impl Iterator<Item = Status>, what: &str) -> String {
         _ => (format!("its {all} {what}"), "receive"),
     };
     let of = |some: usize| if some == all { own.clone() } else { format!("{some} of {own}") };
+    let nothing = match (lost, all) {
+        (Lost::All, _) => format!("{receive} no traffic"),
+        (Lost::FromIt, 1) => "gets no clients from it".to_owned(),
+        (Lost::FromIt, _) => "get no clients from it".to_owned(),
+    };
     match (unknown, all - served - unknown) {
         (0, 0) => format!("{own} {receive} traffic"),
-        (0, lost) => format!("{} {receive} no traffic", of(lost)),
+        (0, lost) => format!("{} {nothing}", of(lost)),
         (unknown, 0) => format!("it is not known if {} {receive} traffic", of(unknown)),
-        (unknown, lost) => {
-            format!("{} {receive} no traffic, and of {unknown} more it is not known", of(lost))
-        }
+        (unknown, lost) => format!("{} {nothing}, and of {unknown} more it is not known", of(lost)),
     }
 }
 

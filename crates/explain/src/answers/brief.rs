@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, Text, Timestamp, harmless_json, is_harmless};
 use serde::Serialize;
 
-use crate::answers::explanation::{Advice, Explanation, ServiceVerdict};
+use crate::answers::explanation::{Advice, Explanation, ServiceVerdict, Status};
 use crate::answers::history::LastChange;
 use crate::facts::details::write_optional_time;
 use crate::findings::Code;
+use crate::findings::code::Severity;
 use crate::findings::counts::Counts;
 use crate::findings::evidence::{Evidence, EvidenceObject};
 use crate::findings::pod::PodExplanation;
@@ -42,9 +43,13 @@ pub struct Brief {
     pub since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_change: Option<LastChange>,
+    /// The finding to which evidence, remedy and commands belong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<BriefCause>,
     /// The fields on which the cause rests.
     pub evidence: Vec<Evidence>,
-    /// The remedy for the cause, as a sentence.
+    /// The remedy for the cause, as a sentence. Empty if the Service is OK.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
     /// The commands of the remedy. They are whole: a part of one may do something else.
     pub commands: Vec<String>,
@@ -54,6 +59,15 @@ pub struct Brief {
     /// The pods by their code, the most frequent first.
     pub pods: Vec<BriefPods>,
     pub omitted: Omitted,
+}
+
+/// The code and the severity of the cause.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct BriefCause {
+    pub code: Code,
+    pub severity: Severity,
 }
 
 /// The pods with one code.
@@ -88,6 +102,8 @@ impl Explanation {
     pub fn brief(&self) -> Brief {
         let cause = self.cause().or(if self.to_do.is_empty() { None } else { Some(0) });
         let cause: Option<&Advice> = cause.and_then(|at| self.to_do.get(at));
+        // Nothing has to be done.
+        let helped = cause.filter(|_| self.verdict.status != Status::Ok);
         let mut cuts = Cuts::default();
         let ObjectKey { namespace, name } = &self.service;
         let mut brief = Brief {
@@ -101,8 +117,9 @@ impl Explanation {
                 .last_change
                 .as_ref()
                 .map(|change| LastChange { at: change.at, what: cuts.text(&change.what, TEXT) }),
+            cause: cause.map(|cause| BriefCause { code: cause.code, severity: cause.severity }),
             evidence: Vec::new(),
-            remedy: cause.map(|cause| cuts.text(&cause.remedy.sentence, SENTENCE)).unwrap_or_default(),
+            remedy: helped.map(|cause| cuts.text(&cause.remedy.sentence, SENTENCE)).unwrap_or_default(),
             commands: Vec::new(),
             not_known: Vec::new(),
             pods_by_publication: self.pods_by_publication,
@@ -111,7 +128,7 @@ impl Explanation {
         };
         let evidence = cause.map_or(&[][..], |cause| &cause.evidence).iter().map(|it| cuts.evidence(it));
         let evidence: Vec<Evidence> = evidence.collect();
-        let commands = cause.into_iter().flat_map(|cause| cause.remedy.commands());
+        let commands = helped.into_iter().flat_map(|cause| cause.remedy.commands());
         let unknown =
             self.to_do.iter().filter(|it| it.code == Code::NotKnown && it.code != self.verdict.code);
         let unknown = unknown.map(|it| &it.message).chain(&self.not_read);

@@ -24,7 +24,9 @@ use crate::findings::evidence::{Evidence, Read};
 use crate::findings::finding::Problem;
 use crate::findings::inputs::Behind;
 use crate::findings::rank::{Rank, TrafficLost};
-use crate::findings::{ClusterUnserved, Code, Fault, OrphanedEndpoints, OrphanedSlice, ProxyNotReady};
+use crate::findings::{
+    ClusterUnserved, Code, Fault, NotAttached, OrphanedEndpoints, OrphanedSlice, ProxyNotReady,
+};
 use crate::models::cluster::{ClusterFacts, Helper, NotReadyPods, Waiting};
 use crate::models::near::NearIndex;
 
@@ -269,6 +271,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             of_fault(kind, object, &Read::new(objects, service), service, &missing.clone().into())
         },
     ));
+    problems.extend(not_attached(objects, now));
     problems.retain(|lint| {
         !lint_options.ignore.contains(&lint.code)
             && (lint_options.include_info || lint.severity > Severity::Info)
@@ -308,6 +311,15 @@ fn of_service(explanation: Option<Explanation>, key: &ObjectKey) -> impl Iterato
         remedy: advice.remedy,
         evidence: advice.evidence,
         pods: advice.pods,
+    })
+}
+
+/// Returns the routes, Gateways and Ingresses that no controller serves.
+fn not_attached(objects: &Objects, now: Timestamp) -> impl Iterator<Item = Lint> {
+    let found = objects.raw.attached.keys().flat_map(move |from| NotAttached::of(objects, from, now));
+    found.map(|it| {
+        let Referrer { kind, object } = it.from.clone();
+        of_fault(kind, object.clone(), &Read::new(objects, &object), &object, &it.into())
     })
 }
 

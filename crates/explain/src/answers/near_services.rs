@@ -93,6 +93,10 @@ pub fn services_of(objects: &Objects, of: &Referrer, known: Known) -> Option<Ser
             selecting.push(service.key.clone());
         } else if may_select_some(service, &workload.labels) {
             asks_for_pods = own.cloned();
+            // The pods that are known lack the labels, too.
+            if !pods.is_empty() {
+                near.look_at(&service.key.name, selection);
+            }
         } else {
             near.look_at(&service.key.name, selection);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod across;
 pub mod age;
 pub(crate) mod answer;
+pub(crate) mod attached;
 pub(crate) mod defaults;
 pub mod details;
 pub(crate) mod edits;

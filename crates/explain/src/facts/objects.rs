@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::facts::attached::CLASSES;
 use crate::facts::defaults;
 use crate::facts::details::{self, LastWrite, PodDetails, RecentEvent};
 use crate::facts::external_name;
@@ -231,6 +232,7 @@ impl Objects {
             }
             _ => match references::referrer(&kind, &object) {
                 Some(referrer) => self.add_referrer(referrer, &object),
+                None if CLASSES.contains(&&*kind) => {}
                 None => {
                     self.skipped.insert(kind);
                 }
@@ -516,9 +518,16 @@ impl Objects {
         self.raw.unread_services.insert(service);
     }
 
-    /// Notes that the class of an Ingress does not exist.
-    pub fn note_absent_class(&mut self, ingress: ObjectKey, class: &str) {
-        self.raw.absent_classes.insert(ingress, class.into());
+    /// Notes that a Gateway or a class does not exist.
+    pub fn note_absent(&mut self, object: Referrer) {
+        self.raw.absent.insert(object);
+    }
+
+    /// Returns the Gateways and classes that objects name and that were not read.
+    pub fn named_and_unread(&self) -> BTreeSet<Referrer> {
+        let named = self.raw.attached.values().flat_map(|it| &it.to).map(|parent| &parent.object);
+        let is_read = |it: &Referrer| self.raw.classes.contains(it) || self.referrers.contains_key(it);
+        named.filter(|it| !is_read(it)).cloned().collect()
     }
 
     /// Returns the Service that the alias of another one means.

@@ -12,6 +12,7 @@ use kube_endpoint_core_model::{ObjectKey, StringMap, Text, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::facts::attached::{self, Attached};
 use crate::facts::details::{self, RecentEvent};
 use crate::facts::edits::Edit;
 use crate::facts::json::{each, pairs, text, time};
@@ -54,8 +55,12 @@ pub(crate) struct RawFields {
     pub(crate) absent_services: HashSet<ObjectKey>,
     /// Services that were left out.
     pub(crate) unread_services: HashSet<ObjectKey>,
-    /// The IngressClasses that Ingresses name and that do not exist, by Ingress.
-    pub(crate) absent_classes: BTreeMap<ObjectKey, Text>,
+    /// The Gateways and classes that others name and that do not exist.
+    pub(crate) absent: BTreeSet<Referrer>,
+    /// Classes of Ingresses and Gateways.
+    pub(crate) classes: BTreeSet<Referrer>,
+    /// The Gateways and classes that objects name, by object.
+    pub(crate) attached: BTreeMap<Referrer, Attached>,
     /// The routes that name a Gateway.
     pub(crate) routes: BTreeMap<ObjectKey, BTreeSet<Referrer>>,
     /// Pods with addresses in further networks, which their status does not have.
@@ -204,7 +209,9 @@ impl RawFields {
         self.absent_nodes.extend(other.absent_nodes);
         self.absent_services.extend(other.absent_services);
         self.unread_services.extend(other.unread_services);
-        self.absent_classes.extend(other.absent_classes);
+        self.absent.extend(other.absent);
+        self.classes.extend(other.classes);
+        self.attached.extend(other.attached);
         for (gateway, routes) in other.routes {
             self.routes.entry(gateway).or_default().extend(routes);
         }
@@ -302,13 +309,14 @@ impl RawFields {
                 let Ok((about, key, event)) = details::event(object) else { return };
                 self.add_failed_create((key, about), event);
             }
-            _ if kind.ends_with("Route") => {
-                let Some(route) = references::referrer(kind, object) else { return };
+            _ => {
+                self.classes.extend(attached::class(kind, text(&metadata["name"])));
+                let Some(from) = references::referrer(kind, object) else { return };
                 for gateway in references::gateways(object) {
-                    self.routes.entry(gateway).or_default().insert(route.clone());
+                    self.routes.entry(gateway).or_default().insert(from.clone());
                 }
+                self.attached.insert(from.clone(), Attached::read(&from, object));
             }
-            _ => {}
         }
     }
 

@@ -131,9 +131,14 @@ pub fn is_namespaced(kind: &str) -> bool {
 /// Returns the Gateways that a route names.
 pub fn gateways(route: &Value) -> impl Iterator<Item = ObjectKey> {
     let own = text(&route["metadata"]["namespace"]);
-    each(&route["spec"]["parentRefs"])
-        .filter(|parent| is(parent, GATEWAY))
-        .map(move |parent| ObjectKey::new(parent["namespace"].as_str().unwrap_or(own), text(&parent["name"])))
+    each(&route["spec"]["parentRefs"]).filter_map(move |parent| gateway(parent, own))
+}
+
+/// Returns the Gateway that a route of the namespace `own` names, or `None` if it names another
+/// kind, such as a Service of a mesh.
+pub(crate) fn gateway(parent: &Value, own: &str) -> Option<ObjectKey> {
+    let namespace = parent["namespace"].as_str().unwrap_or(own);
+    is(parent, GATEWAY).then(|| ObjectKey::new(namespace, text(&parent["name"])))
 }
 
 /// Returns true if a reference to an object of the Gateway API is to one of this kind.
@@ -197,12 +202,14 @@ pub(crate) fn reported(from: &Referrer, object: &Value) -> Vec<String> {
 /// Returns the conditions that are not met, and that `matters` takes.
 fn unmet(by: &str, conditions: &Value, matters: impl Fn(&str) -> bool) -> Vec<String> {
     let unmet = each(conditions).filter(|it| it["status"] == "False" && matters(text(&it["type"])));
-    let said = |it: &Value| {
-        let (kind, reason, message) = (text(&it["type"]), text(&it["reason"]), text(&it["message"]));
-        let words = message.trim_end_matches('.');
-        format!("{by}{kind} is False, {reason}{}{words}", if words.is_empty() { "" } else { ": " })
-    };
-    unmet.map(said).collect()
+    unmet.map(|it| said_of(by, it)).collect()
+}
+
+/// Tells a condition that is not met.
+pub(crate) fn said_of(by: &str, condition: &Value) -> String {
+    let field = |name: &str| text(&condition[name]);
+    let (kind, reason, words) = (field("type"), field("reason"), field("message").trim_end_matches('.'));
+    format!("{by}{kind} is False, {reason}{}{words}", if words.is_empty() { "" } else { ": " })
 }
 
 /// Returns what the controller of a Gateway says about it and its listeners. Some other conditions

@@ -70,11 +70,12 @@ impl Code {
         PAGE
     }
 
-    /// Returns the documentation of the code, in Markdown: its section of `docs/verdicts.md`,
-    /// without the example.
+    /// Returns the documentation of the code for a terminal: its section of `docs/verdicts.md`,
+    /// without the example and without links.
     pub fn documentation(self) -> String {
         let About { id, name, title, .. } = self.about();
-        let (severity, text, address) = (self.severity(), self.about().text(), self.address());
+        let (severity, text, address) =
+            (self.severity(), without_links(&self.about().text()), self.address());
         format!("# {id} {name}\n\nSeverity {severity}. {title}\n\n{text}\n\n{address}\n")
     }
 
@@ -82,6 +83,18 @@ impl Code {
     pub fn address(self) -> String {
         format!("{PAGE}#{}-{}", self.id().to_lowercase(), self.name())
     }
+}
+
+/// Replaces each link of Markdown by its text.
+fn without_links(markdown: &str) -> String {
+    let (mut text, mut rest) = (String::new(), markdown);
+    while let Some((before, after)) = rest.split_once("](") {
+        let Some((_, end)) = after.split_once(')') else { break };
+        let (start, label) = before.rsplit_once('[').unwrap_or((before, ""));
+        text.extend([start, label]);
+        rest = end;
+    }
+    text + rest
 }
 
 impl fmt::Display for Code {
@@ -137,6 +150,15 @@ mod tests {
         check("port-name-not-found", Some(Code::PortNameNotFound));
         check("EP999", None);
         check("", None);
+    }
+
+    #[test]
+    fn the_documentation_has_no_links() {
+        assert_eq!(
+            without_links("see [EP073](#ep073-x) and [a](b), or [c] (d)"),
+            "see EP073 and a, or [c] (d)"
+        );
+        assert!(Code::ALL.iter().all(|code| !code.documentation().contains("](")));
     }
 
     #[test]

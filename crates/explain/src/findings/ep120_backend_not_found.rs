@@ -54,9 +54,9 @@ impl Finding for BackendNotFound {
 
 impl fmt::Display for BackendNotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reference { from, route, service, .. } = &self.reference;
-        let of = if route.is_empty() { String::new() } else { format!(" ({route})") };
-        write!(f, "{from}{of} sends clients to the Service {service}, which does not exist")?;
+        let Reference { route, service, .. } = &self.reference;
+        let of = if route.is_empty() { String::new() } else { format!("of {route} ") };
+        write!(f, "clients {of}are sent to the Service {service}, which does not exist")?;
         match &*self.similar {
             [] => {}
             [one] => write!(f, "; a similar name is {one}")?,

@@ -331,6 +331,7 @@ mod ep122_backend_not_permitted;
 mod ep123_policy_admits_nobody;
 mod ep124_client_not_admitted;
 mod ep125_proxy_not_ready;
+mod ep126_not_attached;
 
 registry! {
     Published = ep000_published;
@@ -421,6 +422,7 @@ registry! {
     PolicyAdmitsNobody = ep123_policy_admits_nobody: PolicyAdmitsNobody;
     ClientNotAdmitted = ep124_client_not_admitted: ClientNotAdmitted;
     ProxyNotReady = ep125_proxy_not_ready: ProxyNotReady;
+    NotAttached = ep126_not_attached: NotAttached;
 }
 
 /// Returns those reasons that are of one kind.

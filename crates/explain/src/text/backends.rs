@@ -41,7 +41,10 @@ impl BackendsExplanation {
             let advice = &it.advice;
             let mut lead = numbered(Some(at), advice.code, advice.severity.emphasis());
             let indent: usize = lead.iter().map(|span| span.text.chars().count()).sum();
-            let finding = sentence(&format!("{}: {}", it.service, advice.message));
+            let finding = match &it.service {
+                Some(service) => sentence(&format!("{service}: {}", advice.message)),
+                None => sentence(&advice.message),
+            };
             document.sentence(lead, &finding, Emphasis::None, layout.columns);
             lead = vec![plain(" ".repeat(indent))];
             document.remedy(lead, &advice.remedy, Emphasis::None, layout.columns);
@@ -57,8 +60,15 @@ impl BackendsExplanation {
             table = table.wrapped(layout.columns);
         }
         let is_in_full = self.of.is_workload() || self.of.kind == GATEWAY;
+        let told = |backend: &Backend| -> Vec<Code> {
+            let printed = self.to_do.iter().take(shown);
+            printed
+                .filter(|it| it.service.as_ref() == Some(&backend.service))
+                .map(|it| it.advice.code)
+                .collect()
+        };
         for backend in self.backends.iter().take(shown) {
-            table.row(row(backend, is_in_full));
+            table.row(row(backend, is_in_full, &told(backend)));
             let others = backend.routes.iter().skip(1).filter(|_| is_in_full).take(shown);
             others.for_each(|route| table.below(vec![plain(format!("  {route}"))]));
         }
@@ -67,8 +77,8 @@ impl BackendsExplanation {
     }
 }
 
-/// Returns the row of a backend. In full, others tell the routes but the first.
-fn row(backend: &Backend, is_in_full: bool) -> [Span; 5] {
+/// Returns the row of a backend. `told` are the codes of the printed advice. In full, others tell the routes but the first.
+fn row(backend: &Backend, is_in_full: bool, told: &[Code]) -> [Span; 5] {
     let verdict = &backend.verdict;
     let routes = match &*backend.routes {
         [first, rest @ ..] if !is_in_full && !rest.is_empty() => format!("{first} and {} more", rest.len()),
@@ -76,6 +86,8 @@ fn row(backend: &Backend, is_in_full: bool) -> [Span; 5] {
     };
     let because = match verdict.code {
         Code::Published => verdict.message.clone(),
+        // What to do has the message.
+        code if told.contains(&code) => code.to_string(),
         code => format!("{code} {}", verdict.message),
     };
     let port = backend.port.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -1,15 +1,19 @@
 //! Finds the names that somebody may have meant who asked for one that does not exist.
 
 use super::is_typo;
+use crate::facts::spelling::edits;
 
 /// The maximum number of names.
 const NAMES: usize = 5;
+
+/// The smallest number of letters that are the beginning of a name.
+const BEGINNING: usize = 4;
 
 /// The letters and digits of the random parts of names.
 const RANDOM: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the names that are like another one, the most similar first: it is mistyped, or one of
-/// the two begins with the words of the other. Names of pods are also alike if they only differ in
+/// the two begins with the words of the other, or one letter of three is another. Names of pods are also alike if they only differ in
 /// what their controller added, so a pod that is gone leads to those in its place.
 pub fn nearest_names<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let mut near: Vec<(usize, &str)> =
@@ -31,8 +35,16 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
         is_generated && (is_typo(stem, wanted_stem) || is_typo(stem, wanted)),
         continues(name, wanted) || continues(wanted, name),
         is_abbreviated(name, wanted) || is_abbreviated(wanted, name),
+        is_one_of_three(wanted, name),
+        wanted.len() >= BEGINNING && name.starts_with(wanted),
     ];
     found.into_iter().position(|holds| holds && wanted != name)
+}
+
+/// Returns true if two names of three letters differ in the second or the third one.
+fn is_one_of_three(one: &str, other: &str) -> bool {
+    let are_letters = |name: &str| name.len() == 3 && name.bytes().all(|letter| letter.is_ascii_lowercase());
+    are_letters(one) && are_letters(other) && one.get(..1) == other.get(..1) && edits(one, other) == 1
 }
 
 /// Returns true if a name is another one with a shorter last word, as `legacy-db` is
@@ -78,6 +90,10 @@ mod tests {
         check("web", &["api", "web-worker", "wbe", "website", "web"], &["wbe", "web-worker"]);
         check("checkout-service", &["checkout", "check", "service"], &["checkout"]);
         check("v1", &["v2", "v3"], &[]);
+        check("wep", &["web", "api", "www"], &["web"]);
+        check("api", &["app", "abc", "spi", "ap1"], &["app"]);
+        check("front", &["frontend", "fr", "back"], &["frontend"]);
+        check("fro", &["frontend"], &[]);
         check("none", &["web", "api"], &[]);
         check("legacy-db", &["legacy-database", "legacy-queue", "other-database"], &["legacy-database"]);
         check("a", &["a-1", "a-2", "a-3", "a-4", "a-5", "a-6"], &["a-1", "a-2", "a-3", "a-4", "a-5"]);
