@@ -228,19 +228,18 @@ impl Reader {
                 match self.parent(&one).await {
                     Some((_, Some(object))) => objects.add(object)?,
                     Some((kind, None)) => {
-                        absent.insert((kind.plural, one.object.namespace.clone()));
+                        absent.insert((kind.plural, kind.version, one.object.namespace.clone()));
                         objects.note_absent(one);
                     }
                     None => {}
                 }
             }
             // Others may be meant.
-            for (plural, namespace) in absent {
+            for (plural, version, namespace) in absent {
                 let namespace = Some(&*namespace).filter(|namespace| !namespace.is_empty());
-                for kind in PARENT_KINDS.into_iter().filter(|it| it.plural == plural) {
-                    if self.add_optional(objects, kind, namespace).await? {
-                        break;
-                    }
+                let is_it = |it: &Resource| it.plural == plural && it.version == version;
+                for kind in PARENT_KINDS.into_iter().filter(is_it) {
+                    self.add_optional(objects, kind, namespace).await?;
                 }
             }
         }

@@ -256,6 +256,7 @@ fn gateway(more: impl IntoIterator<Item = (String, Value)>) -> Server {
         (format!("{GATEWAY}/namespaces/shop/grpcroutes"), json!([])),
         (format!("{GATEWAY}/httproutes"), json!(routes)),
         (format!("{GATEWAY}/grpcroutes"), json!([])),
+        (format!("{GATEWAY}/gatewayclasses/c"), json!({"kind": "GatewayClass", "metadata": {"name": "c"}})),
         ("/api/v1/namespaces/bank/services".to_owned(), json!([])),
         ("/api/v1/services".to_owned(), json!([])),
         ("/api/v1/namespaces/bank".to_owned(), json!(403)),
@@ -281,7 +282,7 @@ async fn a_gateway_is_explained_by_the_routes_that_name_it() {
         ["Gateway shop/edge: Programmed is False, AddressNotAssigned: no address"]
     );
     assert_eq!(explained.not_read, ["The server does not have these kinds: TCPRoute, TLSRoute."]);
-    assert_eq!(around(&server).len(), 5, "{:#?}", around(&server));
+    assert_eq!(around(&server).len(), 6, "{:#?}", around(&server));
 }
 
 #[tokio::test]
@@ -297,7 +298,7 @@ async fn who_may_not_read_routes_of_all_namespaces_reads_those_of_one() {
         "{:?}",
         explained.not_read
     );
-    assert_eq!(around(&server).len(), 6, "{:#?}", around(&server));
+    assert_eq!(around(&server).len(), 7, "{:#?}", around(&server));
 }
 
 #[tokio::test]
@@ -315,13 +316,16 @@ async fn a_server_without_gateways_says_so() {
 #[tokio::test]
 async fn a_class_that_does_not_exist_is_told() {
     let path = "/apis/networking.k8s.io/v1/ingressclasses/nginx";
-    let found = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "nginx"}});
+    let found =
+        json!({"kind": "IngressClass", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "nginx"}});
     for (answer, want) in [(None, true), (Some(found), false), (Some(json!(403)), false)] {
-        let ingress = (format!("{NETWORKING}/ingresses/front"), ingress("nginx"));
+        let mut unserved = ingress("nginx");
+        unserved["status"] = json!({});
+        let ingress = (format!("{NETWORKING}/ingresses/front"), unserved);
         let server = shop(answer.map(|it| (path.to_owned(), it)).into_iter().chain([ingress]));
         let explained = explained(&server, "Ingress", "front").await.unwrap();
         assert_eq!(
-            explained.message.contains("its IngressClass nginx does not exist"),
+            explained.message.contains("IngressClass nginx does not exist"),
             want,
             "{}",
             explained.message
