@@ -172,7 +172,7 @@ fn a_pod_that_one_label_keeps_from_a_service() {
     insta::assert_snapshot!(says.text(Layout::NARROW, now).render(Colors::Off));
 }
 
-/// Somebody wrote a slice for a Service without a selector. What a pod reads about it depends on
+/// Somebody wrote a slice for a Service without a selector. The answer to a pod depends on
 /// its own address, and on the pod that the slice names.
 #[test]
 fn a_slice_that_names_a_pod_may_lead_to_another_one() {

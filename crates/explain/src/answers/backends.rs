@@ -149,8 +149,8 @@ pub fn explain_backends(
     })
 }
 
-/// Returns the status of an object that is not attached. A controller may serve Ingresses of a class
-/// that does not exist.
+/// Returns the status of an object that is not attached. A controller may serve Ingresses of a
+/// class that does not exist.
 fn of_attachment(it: &NotAttached) -> Status {
     if it.is_partly || it.from.kind == INGRESS { Status::Degraded } else { Status::Down }
 }

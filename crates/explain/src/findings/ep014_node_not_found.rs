@@ -18,10 +18,10 @@ about! {
     /// waits for the node. Endpoints hold the pod nevertheless.
     ///
     /// The machine may still run the pod, so no step deletes it. The advice depends on the
-    /// controller that owns the pod, and on whether the pod has ever started: if not, somebody wrote
-    /// the node into the pod template. Nothing makes a pod without a controller again, and the successor that
-    /// a StatefulSet starts may write to the same data. The pod garbage collector of
-    /// kube-controller-manager deletes a pod about a minute after its node is gone.
+    /// controller that owns the pod, and on whether the pod has ever started: if not, somebody
+    /// wrote the node into the pod template. Nothing makes a pod without a controller again, and
+    /// the successor that a StatefulSet starts may write to the same data. The pod garbage
+    /// collector of kube-controller-manager deletes a pod about a minute after its node is gone.
     EP014 "node-not-found" Warning
     "The pod's node does not exist."
 }
@@ -125,10 +125,10 @@ mod tests {
     use kube_endpoint_testing::Cluster;
 
     use super::*;
-    use crate::answers::explain::explain;
     use crate::facts::objects::Objects;
     use crate::facts::options::Options;
     use crate::findings::Code;
+    use crate::findings::testing::explain;
     use crate::findings::testing::{code_of, of_each_owner};
 
     #[test]

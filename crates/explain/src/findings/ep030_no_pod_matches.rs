@@ -115,81 +115,86 @@ impl Finding for NoPodMatches {
             );
             return correct_selector(service, name, sentence);
         }
-        let workloads = Step::kubectl_in(&service.namespace, ["get", "deployments,statefulsets,replicasets"]);
-        match &self.cause {
-            NoPods::NotKnown | NoPods::AllBut(_) => Remedy::ask(
-                ServiceOwner,
-                "Start pods with these labels: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct spec.selector",
-            )
-            .shown_by([workloads, failed_creates(service)]),
-            NoPods::LabelOfRollout { label } if &**label == ROLLOUTS_HASH => Remedy::ask(
-                ServiceOwner,
-                format!("Look at the Rollout that sets {label} in spec.selector; if none does, remove this label from spec.selector, since it changes with each rollout"),
+        remedy_of(&self.cause, service)
+    }
+}
+
+/// Returns what to do if no object makes the pods, and no EndpointSelector selects them.
+fn remedy_of(cause: &NoPods, service: &ObjectKey) -> Remedy {
+    let workloads = Step::kubectl_in(&service.namespace, ["get", "deployments,statefulsets,replicasets"]);
+    match cause {
+        NoPods::NotKnown | NoPods::AllBut(_) => Remedy::ask(
+            ServiceOwner,
+            "Start pods with these labels: look for a Deployment or StatefulSet that is scaled to zero or whose pods are refused; if there should be none, correct spec.selector",
+        )
+        .shown_by([workloads, failed_creates(service)]),
+        NoPods::LabelOfRollout { label } if &**label == ROLLOUTS_HASH => Remedy::ask(
+            ServiceOwner,
+            format!("Look at the Rollout that sets {label} in spec.selector; if none does, remove this label from spec.selector, since it changes with each rollout"),
+        ),
+        NoPods::LabelOfRollout { label } => Remedy::ask(
+            ServiceOwner,
+            format!("Remove {label} from spec.selector: this label changes with each rollout"),
+        ),
+        NoPods::NoPodHasRole { label, wanted, pods, count, none_is_ready: true } => Remedy::ask(
+            PodOwner,
+            format!(
+                "Look first at why {} {} not ready: the program sets {label}={wanted} on the pod that has the role; leave spec.selector as it is",
+                some(pods, *count),
+                if *count == 1 { "is" } else { "are" }
             ),
-            NoPods::LabelOfRollout { label } => Remedy::ask(
-                ServiceOwner,
-                format!("Remove {label} from spec.selector: this label changes with each rollout"),
+        )
+        .shown_by(describe(service, pods)),
+        NoPods::NoPodHasRole { label, wanted, pods, count, .. } => Remedy::ask(
+            PodOwner,
+            format!(
+                "Look at why the program sets {label}={wanted} on no pod ({}); do not send clients to pods in another role",
+                some(pods, *count)
             ),
-            NoPods::NoPodHasRole { label, wanted, pods, count, none_is_ready: true } => Remedy::ask(
-                PodOwner,
-                format!(
-                    "Look first at why {} {} not ready: the program sets {label}={wanted} on the pod that has the role; leave spec.selector as it is",
-                    some(pods, *count),
-                    if *count == 1 { "is" } else { "are" }
-                ),
-            )
-            .shown_by(describe(service, pods)),
-            NoPods::NoPodHasRole { label, wanted, pods, count, .. } => Remedy::ask(
-                PodOwner,
-                format!(
-                    "Look at why the program sets {label}={wanted} on no pod ({}); do not send clients to pods in another role",
-                    some(pods, *count)
-                ),
-            )
-            .shown_by(describe(service, pods)),
-            NoPods::RoleRenamed { label, wanted, found, .. } => Remedy::ask(
-                ServiceOwner,
-                format!("If the program calls the role {wanted:?} {found:?} now, set {label} in spec.selector to {found:?}, or let the program write {wanted:?}"),
+        )
+        .shown_by(describe(service, pods)),
+        NoPods::RoleRenamed { label, wanted, found, .. } => Remedy::ask(
+            ServiceOwner,
+            format!("If the program calls the role {wanted:?} {found:?} now, set {label} in spec.selector to {found:?}, or let the program write {wanted:?}"),
+        ),
+        NoPods::PodOfStatefulSet { set, ordinal, later: Some(later) } => Remedy::ask(
+            ServiceOwner,
+            format!(
+                "Select a pod that exists, such as {later}, if spec.ordinals.start of StatefulSet {set} is higher than {ordinal}; else look at why it makes no pod {set}-{ordinal}"
             ),
-            NoPods::PodOfStatefulSet { set, ordinal, later: Some(later) } => Remedy::ask(
+        )
+        .shown_by([Step::kubectl_in(&service.namespace, ["describe", "statefulset", set])]),
+        NoPods::PodOfStatefulSet { set, ordinal, later: None } => Remedy::ask(
+            ServiceOwner,
+            format!(
+                "Scale StatefulSet {set} to {} or more, if that pod is meant; else delete the Service",
+                ordinal.saturating_add(1)
+            ),
+        )
+        .shown_by([workloads]),
+        NoPods::ScaledToZero { by } => {
+            Remedy::ask(ServiceOwner, format!("Nothing: {by} starts pods when a client needs them"))
+        }
+        NoPods::InOtherClusters { .. } => {
+            Remedy::ask(ServiceOwner, "Nothing, if pods of another cluster serve the Service")
+        }
+        NoPods::PodsLackLabel { workload, label, wanted, pods, .. } => {
+            let sentence = format!(
+                "Give the pod template of {workload} the label {label}={wanted}, or remove {label} from spec.selector, if these pods are meant; else start pods with these labels"
+            );
+            Remedy::ask(ServiceOwner, sentence).shown_by(describe(service, pods))
+        }
+        NoPods::PodsOfTheName { pods, .. } => {
+            let are = if pods.len() == 1 { "is" } else { "are" };
+            let show = describe(service, pods);
+            Remedy::ask(
                 ServiceOwner,
                 format!(
-                    "Select a pod that exists, such as {later}, if spec.ordinals.start of StatefulSet {set} is higher than {ordinal}; else look at why it makes no pod {set}-{ordinal}"
+                    "Correct spec.selector, if {} {are} meant; else start pods with these labels",
+                    some(pods, pods.len())
                 ),
             )
-            .shown_by([Step::kubectl_in(&service.namespace, ["describe", "statefulset", set])]),
-            NoPods::PodOfStatefulSet { set, ordinal, later: None } => Remedy::ask(
-                ServiceOwner,
-                format!(
-                    "Scale StatefulSet {set} to {} or more, if that pod is meant; else delete the Service",
-                    ordinal.saturating_add(1)
-                ),
-            )
-            .shown_by([workloads]),
-            NoPods::ScaledToZero { by } => {
-                Remedy::ask(ServiceOwner, format!("Nothing: {by} starts pods when a client needs them"))
-            }
-            NoPods::InOtherClusters { .. } => {
-                Remedy::ask(ServiceOwner, "Nothing, if pods of another cluster serve the Service")
-            }
-            NoPods::PodsLackLabel { workload, label, wanted, pods, .. } => {
-                let sentence = format!(
-                    "Give the pod template of {workload} the label {label}={wanted}, or remove {label} from spec.selector, if these pods are meant; else start pods with these labels"
-                );
-                Remedy::ask(ServiceOwner, sentence).shown_by(describe(service, pods))
-            }
-            NoPods::PodsOfTheName { pods, .. } => {
-                let are = if pods.len() == 1 { "is" } else { "are" };
-                let show = describe(service, pods);
-                Remedy::ask(
-                    ServiceOwner,
-                    format!(
-                        "Correct spec.selector, if {} {are} meant; else start pods with these labels",
-                        some(pods, pods.len())
-                    ),
-                )
-                .shown_by(show)
-            }
+            .shown_by(show)
         }
     }
 }

@@ -175,11 +175,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::answers::lint::{LintOptions, lint};
     use crate::facts::objects::Objects;
     use crate::facts::options::Options;
     use crate::findings::Code;
     use crate::findings::testing::example;
+    use crate::findings::testing::{LintOptions, lint};
 
     #[test]
     fn a_name_with_digits_is_a_name() {

@@ -1,4 +1,5 @@
-//! A route, a Gateway or an Ingress is not attached to what it names, so nobody sends clients by it.
+//! A route, a Gateway or an Ingress is not attached to what it names, so nobody sends clients by
+//! it.
 
 use std::fmt;
 
@@ -19,10 +20,10 @@ use crate::findings::evidence::{Evidence, Read};
 use crate::models::near::nearest_names;
 
 about! {
-    /// A route names a Gateway or a listener that does not exist, or no controller accepts the route.
-    /// An Ingress or a Gateway names a class that does not exist, and no controller has written its
-    /// status. A Gateway or a class that could not be read counts as existing. Only a warning if the
-    /// route names other Gateways that accept it.
+    /// A route names a Gateway or a listener that does not exist, or no controller accepts the
+    /// route. An Ingress or a Gateway names a class that does not exist, and no controller has
+    /// written its status. A Gateway or a class that could not be read counts as existing. Only a
+    /// warning if the route names other Gateways that accept it.
     EP126 "not-attached" Error
     "A route, a Gateway or an Ingress is not attached to the Gateway, listener or class that it names."
 }
@@ -30,8 +31,8 @@ about! {
 /// The time in which a controller writes the status of a new route, in seconds.
 const SEEN_WITHIN: i64 = 60;
 
-/// A route, a Gateway or an Ingress that no controller serves. `lint` finds it, and `explain` of the
-/// object.
+/// A route, a Gateway or an Ingress that no controller serves. `lint` finds it, and `explain` of
+/// the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotAttached {
@@ -49,8 +50,8 @@ pub struct NotAttached {
 #[serde(tag = "why", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WhyNotAttached {
-    /// The Gateway or the class does not exist. `similar` are Gateways of the namespace with similar
-    /// names, or all classes.
+    /// The Gateway or the class does not exist. `similar` are Gateways of the namespace with
+    /// similar names, or all classes.
     Absent { similar: Vec<Text> },
     /// The Gateway has only these listeners.
     NoListener { listener: Text, listeners: Vec<Text> },

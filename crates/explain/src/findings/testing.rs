@@ -7,8 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_testing::Cluster;
 use serde_json::{Value, json};
 
-use crate::answers::explain::explain;
-use crate::answers::lint::{LintOptions, lint};
+pub(super) use crate::answers::explain::explain;
+pub(super) use crate::answers::lint::{LintOptions, lint};
 use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::raw::PodOwner;

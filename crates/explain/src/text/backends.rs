@@ -77,7 +77,8 @@ impl BackendsExplanation {
     }
 }
 
-/// Returns the row of a backend. `told` are the codes of the printed advice. In full, others tell the routes but the first.
+/// Returns the row of a backend. `told` are the codes of the printed advice. In full, others tell
+/// the routes but the first.
 fn row(backend: &Backend, is_in_full: bool, told: &[Code]) -> [Span; 5] {
     let verdict = &backend.verdict;
     let routes = match &*backend.routes {
@@ -86,7 +87,7 @@ fn row(backend: &Backend, is_in_full: bool, told: &[Code]) -> [Span; 5] {
     };
     let because = match verdict.code {
         Code::Published => verdict.message.clone(),
-        // What to do has the message.
+        // The advice has the message.
         code if told.contains(&code) => code.to_string(),
         code => format!("{code} {}", verdict.message),
     };

@@ -13,8 +13,9 @@ const BEGINNING: usize = 4;
 const RANDOM: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the names that are like another one, the most similar first: it is mistyped, or one of
-/// the two begins with the words of the other, or one letter of three is another. Names of pods are also alike if they only differ in
-/// what their controller added, so a pod that is gone leads to those in its place.
+/// the two begins with the words of the other, or one letter of three is another. Names of pods are
+/// also alike if they only differ in what their controller added, so a pod that is gone leads to
+/// those in its place.
 pub fn nearest_names<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let mut near: Vec<(usize, &str)> =
         names.into_iter().filter_map(|name| Some((distance(wanted, name)?, name))).collect();
