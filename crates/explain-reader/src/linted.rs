@@ -37,7 +37,7 @@ impl Linted {
 }
 
 impl Reader {
-    /// Reads and checks all Services of a namespace, or of all, as [`Self::all`] and [`lint`] do.
+    /// Reads and checks all Services of a namespace, or of all, as [`Self::all`] and [`lint()`] do.
     /// After a check that found late writes, this reads why: events about failures, and Leases.
     ///
     /// # Errors
