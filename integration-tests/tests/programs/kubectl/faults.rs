@@ -15,7 +15,7 @@ const REFUSED: [&str; 4] = [
 ];
 
 /// The kinds that the embedded server does not serve.
-const NOT_SERVED: [&str; 4] = ["Deployment", "Ingress", "HTTPRoute", "NetworkPolicy"];
+const NOT_SERVED: [&str; 5] = ["Deployment", "Ingress", "IngressClass", "HTTPRoute", "NetworkPolicy"];
 
 pub(crate) fn the_examples_of_faults_are_accepted() {
     let kubectl = Kubectl::start();
