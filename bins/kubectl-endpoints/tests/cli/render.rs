@@ -151,7 +151,7 @@ fn input_of_which_nothing_is_rendered() {
         error: standard input: a List needs items
         exit code 2
 
-        error: standard input: this object lacks apiVersion and kind: "just words"
+        error: standard input: this object lacks apiVersion and kind; it has no fields
         exit code 2
 
         error: standard input: line 1: this is not JSON: EOF while parsing a value
