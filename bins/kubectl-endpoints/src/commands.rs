@@ -26,8 +26,8 @@ use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, 
 /// How often a diff reads a cluster.
 const READINGS: usize = 3;
 
-/// Returns true if a code is meant, and no Service of its name: these have no capital letters, and
-/// a namespace or a file.
+/// Returns true if the subject is a code. The name of a Service has no capital letters. It may be
+/// that of a code, such as `not-ready`: a namespace or a file shows that the Service is meant.
 fn is_code(subject: &str, global: &Global, files: &FileFlags) -> bool {
     let names_a_place = global.config.namespace.is_some() || files.names_files();
     subject.starts_with("EP") || !names_a_place && subject.parse::<Code>().is_ok()

@@ -16,10 +16,14 @@ use crate::reader::json_of;
 use crate::referrer::{RESOURCES, newest_resource};
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
 
+/// Gateways, in both versions.
+const GATEWAYS: [Resource; 2] =
+    [Resource::of(GROUP, "v1", "Gateway", "gateways"), Resource::of(GROUP, "v1beta1", "Gateway", "gateways")];
+
 /// Gateways, and the kinds of workloads.
 pub(crate) const AROUND: [Resource; 9] = [
-    Resource::of(GROUP, "v1", "Gateway", "gateways"),
-    Resource::of(GROUP, "v1beta1", "Gateway", "gateways"),
+    GATEWAYS[0],
+    GATEWAYS[1],
     Resource::v1("apps", "Deployment", "deployments"),
     Resource::v1("apps", "StatefulSet", "statefulsets"),
     Resource::v1("apps", "DaemonSet", "daemonsets"),
@@ -29,13 +33,18 @@ pub(crate) const AROUND: [Resource; 9] = [
     ROLLOUTS,
 ];
 
+/// Returns the kinds of workloads without ReplicaSets, which their Deployments stand for.
+pub(crate) fn workloads() -> impl Iterator<Item = Resource> {
+    AROUND.into_iter().filter(|kind| kind.group != GROUP && kind.kind != "ReplicaSet")
+}
+
 /// The Rollouts of Argo.
-pub(crate) const ROLLOUTS: Resource = Resource::of("argoproj.io", "v1alpha1", "Rollout", "rollouts");
+const ROLLOUTS: Resource = Resource::of("argoproj.io", "v1alpha1", "Rollout", "rollouts");
 
 /// Gateways and classes, which routes, Gateways and Ingresses name.
 const PARENT_KINDS: [Resource; 5] = [
-    Resource::of(GROUP, "v1", "Gateway", "gateways"),
-    Resource::of(GROUP, "v1beta1", "Gateway", "gateways"),
+    GATEWAYS[0],
+    GATEWAYS[1],
     Resource::of(GROUP, "v1", "GatewayClass", "gatewayclasses"),
     Resource::of(GROUP, "v1beta1", "GatewayClass", "gatewayclasses"),
     Resource::of("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
@@ -151,11 +160,8 @@ impl Reader {
     async fn served_routes(&self) -> Vec<Resource> {
         let mut found: Vec<Resource> = Vec::new();
         for version in VERSIONS {
-            let new = |found: &[Resource]| -> Vec<Resource> {
-                let of_version = routes().filter(|it| it.version == version);
-                of_version.filter(|it| !found.iter().any(|found| found.kind == it.kind)).collect()
-            };
-            let mut new = new(&found);
+            let is_new = |it: &Resource| !found.iter().any(|found| found.kind == it.kind);
+            let mut new: Vec<Resource> = routes().filter(|it| it.version == version).filter(is_new).collect();
             if new.is_empty() {
                 continue;
             }

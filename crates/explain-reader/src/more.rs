@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{ObjectKey, Service, StringMap};
 use kube_endpoint_explain::{near_pods, nearest_names};
 use serde_json::json;
 
-use crate::around::ROLLOUTS;
+use crate::around::workloads;
 use crate::error::{Failed, forbidden};
 use crate::reader::at_once;
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
@@ -117,15 +117,7 @@ impl Reader {
     /// Reads the workloads of a namespace: one of them may be meant to make the pods. Who may not
     /// read them learns less.
     async fn workloads(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        const KINDS: [Resource; 6] = [
-            Resource::v1("apps", "Deployment", "deployments"),
-            Resource::v1("apps", "StatefulSet", "statefulsets"),
-            Resource::v1("apps", "DaemonSet", "daemonsets"),
-            Resource::v1("batch", "Job", "jobs"),
-            Resource::v1("batch", "CronJob", "cronjobs"),
-            ROLLOUTS,
-        ];
-        for kind in KINDS {
+        for kind in workloads() {
             self.add_optional(&mut reading.objects, kind, Some(namespace)).await?;
         }
         Ok(())

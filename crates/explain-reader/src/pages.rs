@@ -161,8 +161,8 @@ impl Page<Value> {
 }
 
 impl<T> Page<T> {
-    /// Returns the number of objects for the next page: the server's work for a page hardly depends
-    /// on it, and one has to hold it.
+    /// Returns the number of objects for the next page. Few large pages cost the server less than
+    /// many small ones, but each is held in memory.
     fn next_limit(&self) -> u32 {
         let fitting = (self.count * PAGE_BYTES).checked_div(self.bytes).unwrap_or_default();
         u32::try_from(fitting).unwrap_or(u32::MAX).clamp(PAGE, LARGEST_PAGE)

@@ -128,7 +128,7 @@ pub fn explain_backends(
     to_do.sort_by_key(|it| it.advice.rank());
     let own = not_attached.into_iter().map(|it| {
         let read = Read::new(objects, &of.object);
-        Advised { service: None, advice: Advice::of_fault(&it.into(), &of.object, &read, true, 0) }
+        Advised { service: None, advice: Advice::of_fault(&it.into(), &read, true, 0) }
     });
     // Nobody gets further, whatever the Services do.
     to_do.splice(..0, own);
@@ -194,7 +194,7 @@ impl Behind {
                 }
                 (None, Some(reference)) => {
                     let fault = not_found(objects, reference).into();
-                    let advice = Advice::of_fault(&fault, service, &Read::new(objects, service), true, 0);
+                    let advice = Advice::of_fault(&fault, &Read::new(objects, service), true, 0);
                     (Status::Down, of_fault(&fault), vec![advice])
                 }
                 (None, None) => continue,

@@ -100,8 +100,7 @@ pub struct Omitted {
 impl Explanation {
     /// Returns the short form: at most [`BRIEF_BYTES`] of indented JSON.
     pub fn brief(&self) -> Brief {
-        let cause = self.cause().or(if self.to_do.is_empty() { None } else { Some(0) });
-        let cause: Option<&Advice> = cause.and_then(|at| self.to_do.get(at));
+        let cause: Option<&Advice> = self.to_do.get(self.cause().unwrap_or_default());
         // Nothing has to be done.
         let helped = cause.filter(|_| self.verdict.status != Status::Ok);
         let mut cuts = Cuts::default();

@@ -215,7 +215,7 @@ impl Subject<'_> {
             served_by: served.by.clone(),
             selected_by,
             pods_by_publication: counts,
-            faults: Faults::new(&read, key, faults),
+            faults: Faults::new(&read, faults),
             pods: explained,
             nearly_matching_pods: nearly_matching.pods,
             nearly_matching: nearly_matching.groups,
@@ -572,7 +572,7 @@ impl NamedBy {
                 service: service.key.name.clone(),
                 slice: slice.metadata.name.clone(),
                 receives,
-                faults: Faults::new(&Read::new(objects, &service.key), &service.key, faults),
+                faults: Faults::new(&Read::new(objects, &service.key), faults),
             })
         });
         named.collect()
@@ -669,7 +669,7 @@ fn says(
         code => code,
     };
     let faults = cause.into_iter().chain(closed).collect();
-    let faults = Faults::new(&Read::new(objects, &service.key), &service.key, faults);
+    let faults = Faults::new(&Read::new(objects, &service.key), faults);
     Some(ServiceSays { service: service.key.name.clone(), code, receives, pod, faults })
 }
 

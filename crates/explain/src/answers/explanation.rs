@@ -190,18 +190,12 @@ pub struct Advice {
 impl Advice {
     /// Returns the advice about a Service itself. `is_down` is true if no endpoint of it receives
     /// traffic.
-    pub(crate) fn of_fault(
-        fault: &Fault,
-        service: &ObjectKey,
-        read: &Read<'_>,
-        is_down: bool,
-        selected: usize,
-    ) -> Self {
+    pub(crate) fn of_fault(fault: &Fault, read: &Read<'_>, is_down: bool, selected: usize) -> Self {
         Self {
             code: fault.code(),
             severity: fault.severity(),
             message: fault.to_string(),
-            remedy: fault.remedy(service),
+            remedy: fault.remedy(read.key()),
             evidence: fault.evidence(read),
             pods: 0,
             examples: Vec::new(),
@@ -233,9 +227,9 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn new(read: &Read<'_>, service: &ObjectKey, all: Vec<Fault>) -> Self {
+    pub(crate) fn new(read: &Read<'_>, all: Vec<Fault>) -> Self {
         let evidence = all.iter().map(|fault| fault.evidence(read)).collect();
-        Self { service: service.clone(), all, evidence }
+        Self { service: read.key().clone(), all, evidence }
     }
 
     /// Returns each finding with its remedy.
@@ -313,9 +307,7 @@ pub(crate) fn advice(
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
-        .map(|fault| {
-            Advice::of_fault(fault, &service.key, read, counts.is_down(), counts.selected + counts.deleted)
-        })
+        .map(|fault| Advice::of_fault(fault, read, counts.is_down(), counts.selected + counts.deleted))
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&PodExplanation, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });

@@ -24,23 +24,25 @@ pub struct FromPod {
 impl FromPod {
     pub(crate) fn new(pod: &ObjectKey, connections: &Connections) -> Self {
         let Connections { kept, open } = connections;
-        let message = match (kept.is_empty(), open.is_empty()) {
-            (false, true) => format!("NetworkPolicies may keep pod {pod} from connecting"),
-            (true, true) => format!("no NetworkPolicy keeps pod {pod} from connecting to the pods"),
-            (is_fine, false) => {
-                let other = if is_fine { "" } else { "other " };
-                format!(
-                    "it is not known if {other}NetworkPolicies keep pod {pod} from connecting: {}",
-                    open.join(", and ")
-                )
+        let open = match &**open {
+            [] => None,
+            open => Some(open.join(", and ")),
+        };
+        let (is_admitted, message) = match (kept.is_empty(), &open) {
+            (false, None) => (Answer::No, format!("NetworkPolicies may keep pod {pod} from connecting")),
+            (true, None) => {
+                (Answer::Yes, format!("no NetworkPolicy keeps pod {pod} from connecting to the pods"))
+            }
+            (is_fine, Some(open)) => {
+                let (is_admitted, other) =
+                    if is_fine { (Answer::NotKnown, "") } else { (Answer::No, "other ") };
+                let message = format!(
+                    "it is not known if {other}NetworkPolicies keep pod {pod} from connecting: {open}"
+                );
+                (is_admitted, message)
             }
         };
-        let is_admitted = match (kept.is_empty(), open.is_empty()) {
-            (false, _) => Answer::No,
-            (true, true) => Answer::Yes,
-            (true, false) => Answer::NotKnown,
-        };
-        let is_told = is_admitted == Answer::No && open.is_empty();
+        let is_told = is_admitted == Answer::No && open.is_none();
         Self { pod: pod.clone(), is_admitted, message, is_told }
     }
 }

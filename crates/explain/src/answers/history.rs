@@ -232,6 +232,7 @@ impl Present<'_> {
             *oldest = (*oldest).min(created);
         }
         let ((kind, name, hash), at) = revisions.into_iter().max_by_key(|(_, at)| *at)?;
+        // A Deployment names a ReplicaSet by its own name and the hash.
         let deployment = name.strip_suffix(hash.as_str()).and_then(|stem| stem.strip_suffix('-'));
         let owner = match deployment.filter(|_| **kind == *"ReplicaSet") {
             Some(stem) => format!("Deployment {stem}"),

@@ -130,8 +130,7 @@ impl LintReport {
         let fault = Fault::from(ClusterUnserved(waiting.unserved(now)?));
         let object = ObjectKey::new("", "endpoint-controllers");
         let traffic_lost = self.problems.iter().filter(is_late).map(|lint| lint.traffic_lost).max();
-        let mut cause =
-            of_fault("Cluster", object.clone(), &Read::new(&Objects::new(), &object), &object, &fault);
+        let mut cause = of_fault("Cluster", object.clone(), &Read::new(&Objects::new(), &object), &fault);
         cause.traffic_lost = traffic_lost.unwrap_or_default();
         cause.rank = Rank {
             traffic_lost: cause.traffic_lost,
@@ -256,19 +255,13 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         NotReadyPods::of(objects, Helper::KubeProxy, now).filter(|_| lint_options.selector.is_none());
     problems.extend(proxies.map(|pods| {
         let object = pods.object();
-        of_fault(
-            "Cluster",
-            object.clone(),
-            &Read::new(objects, &object),
-            &object,
-            &ProxyNotReady(pods).into(),
-        )
+        of_fault("Cluster", object.clone(), &Read::new(objects, &object), &ProxyNotReady(pods).into())
     }));
     problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(
         |missing| {
             let Referrer { kind, object } = missing.reference.from.clone();
             let service = &missing.reference.service;
-            of_fault(kind, object, &Read::new(objects, service), service, &missing.clone().into())
+            of_fault(kind, object, &Read::new(objects, service), &missing.clone().into())
         },
     ));
     problems.extend(not_attached(objects, now));
@@ -319,7 +312,7 @@ fn not_attached(objects: &Objects, now: Timestamp) -> impl Iterator<Item = Lint>
     let found = objects.raw.attached.keys().flat_map(move |from| NotAttached::of(objects, from, now));
     found.map(|it| {
         let Referrer { kind, object } = it.from.clone();
-        of_fault(kind, object.clone(), &Read::new(objects, &object), &object, &it.into())
+        of_fault(kind, object.clone(), &Read::new(objects, &object), &it.into())
     })
 }
 
@@ -339,7 +332,7 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
     let is_wanted = |slice: &EndpointSlice| is_ours(slice) && lint_options.selects(&slice.metadata.labels);
     let slices = slices.filter(|(_, slice)| is_wanted(slice)).map(|(service, slice)| {
         let orphan = OrphanedSlice { slice: slice.metadata.name.clone(), service: service.name.clone() };
-        of_fault("EndpointSlice", slice.key(), &Read::new(objects, service), service, &orphan.into())
+        of_fault("EndpointSlice", slice.key(), &Read::new(objects, service), &orphan.into())
     });
     let endpoints = objects.endpoints.iter().filter(|(key, endpoints)| {
         objects.service(key).is_none()
@@ -348,26 +341,20 @@ fn of_leftovers(objects: &Objects, options: &Options, lint_options: &LintOptions
     });
     let endpoints = endpoints.map(|(key, _)| {
         let orphan = OrphanedEndpoints { endpoints: key.clone() };
-        of_fault("Endpoints", key.clone(), &Read::new(objects, key), key, &orphan.into())
+        of_fault("Endpoints", key.clone(), &Read::new(objects, key), &orphan.into())
     });
     slices.chain(endpoints).collect()
 }
 
-/// `service` is the name under which the Service of the object would be.
-fn of_fault(
-    kind: &'static str,
-    object: ObjectKey,
-    read: &Read<'_>,
-    service: &ObjectKey,
-    fault: &Fault,
-) -> Lint {
+/// `read` is about the name under which the Service of the object would be.
+fn of_fault(kind: &'static str, object: ObjectKey, read: &Read<'_>, fault: &Fault) -> Lint {
     Lint {
         kind,
         code: fault.code(),
         name: fault.code().name(),
         severity: fault.severity(),
         message: fault.to_string(),
-        remedy: fault.remedy(service),
+        remedy: fault.remedy(read.key()),
         evidence: fault.evidence(read),
         pods: 0,
         traffic_lost: TrafficLost::None,

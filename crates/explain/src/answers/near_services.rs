@@ -91,13 +91,14 @@ pub fn services_of(objects: &Objects, of: &Referrer, known: Known) -> Option<Ser
         let selection = Selection::of(objects, service, known);
         if selection.matches(&workload.labels) || pods.iter().any(|labels| selection.matches(labels)) {
             selecting.push(service.key.clone());
-        } else if may_select_some(service, &workload.labels) {
+            continue;
+        }
+        let asks = may_select_some(service, &workload.labels);
+        if asks {
             asks_for_pods = own.cloned();
-            // The pods that are known lack the labels, too.
-            if !pods.is_empty() {
-                near.look_at(&service.key.name, selection);
-            }
-        } else {
+        }
+        // Pods that are not known may have the labels that the template lacks.
+        if !asks || !pods.is_empty() {
             near.look_at(&service.key.name, selection);
         }
     }

@@ -85,6 +85,11 @@ impl<'a> Read<'a> {
         Self { objects, service }
     }
 
+    /// Returns the key of the Service.
+    pub(crate) fn key(&self) -> &'a ObjectKey {
+        self.service
+    }
+
     fn view(&self) -> Option<&'a Service> {
         self.objects.service(self.service).map(|service| &**service)
     }
