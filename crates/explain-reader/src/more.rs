@@ -117,8 +117,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the workloads of a namespace, or of all: one of them may be meant to make the pods. Who
-    /// may not read them learns less.
+    /// Reads the workloads of a namespace, or of all: one of them may be meant to make the pods.
+    /// Who may not read them learns less.
     async fn workloads(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<(), ReadError> {
         // Nothing but manifests has these, so no request to a server is worth it.
         let old = (!self.reads_again).then_some(REPLICATION_CONTROLLERS);

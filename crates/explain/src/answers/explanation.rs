@@ -440,8 +440,8 @@ pub(crate) fn verdict(
 }
 
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
-/// known: `due` says what these should. Returns `None` if there is nothing to count, or pods are not
-/// known.
+/// known: `due` says what these should. Returns `None` if there is nothing to count, or pods are
+/// not known.
 fn numbers(counts: Counts, what: &str, due: &str, served_by: &ServedBy) -> Option<String> {
     // Others run in the place of pods that have ended.
     let ended = Some(counts.ended).filter(|ended| *ended < counts.selected).unwrap_or_default();
