@@ -45,7 +45,7 @@ pub(crate) fn build(source: &Source, target: Target, program: &Program, profile:
     run(&mut cargo)?;
     // Cargo names the folder of the profile `dev` otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
-    let unstripped = source.target_folder.join(triple).join(folder).join(program.name);
+    let unstripped = source.target_folder.join(triple).join(folder).join(program.binary);
     let (binary, symbols) = if target.is_linux() {
         let (binary, symbols) = split(target, &unstripped)?;
         (binary, Some(symbols))
@@ -87,7 +87,7 @@ fn split(target: Target, program: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
 
 /// Returns the man pages and the completions that a program prints.
 pub(crate) fn texts(program: &Program, path: &Path) -> Result<Vec<Entry>> {
-    let name = program.name;
+    let name = program.binary;
     let folder = tempfile::tempdir()?;
     run(Command::new(path).arg("__man").arg(folder.path()))?;
     let mut entries = Vec::new();
@@ -100,9 +100,9 @@ pub(crate) fn texts(program: &Program, path: &Path) -> Result<Vec<Entry>> {
         let script = output(Command::new(path).args(["completion", shell]))? + "\n";
         entries.push(Entry::file(&format!("completions/{file}"), script.into_bytes()));
     }
-    if name == Program::PLUGIN.name {
+    if name == Program::PLUGIN.binary {
         let script = output(Command::new(path).args(["completion", "kubectl"]))? + "\n";
-        entries.push(Entry::program("completions/kubectl_complete-endpoints", script.into_bytes()));
+        entries.push(Entry::program("completions/kubectl_complete-diagnose_svc", script.into_bytes()));
     }
     Ok(entries)
 }

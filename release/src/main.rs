@@ -97,12 +97,12 @@ fn run(options: Options) -> Result<()> {
             if target.runs_here() && !texts.contains_key(program.name) {
                 texts.insert(program.name, compile::texts(program, &built.unstripped)?);
             }
-            let binary = Entry::program(program.name, built.binary);
+            let binary = Entry::program(program.binary, built.binary);
             let mut entries = texts[program.name].clone();
             entries.extend([binary.clone(), Entry::file("LICENSE", read(&source.root.join("LICENSE"))?)]);
             write(&out, &plan::archive(program, target), archive::tar_gz(entries, source.time)?)?;
             if let Some(symbols) = built.symbols {
-                let symbols = vec![Entry::file(&format!("{}.debug", program.name), symbols)];
+                let symbols = vec![Entry::file(&format!("{}.debug", program.binary), symbols)];
                 write(&out, &plan::symbols(program, target), archive::tar_gz(symbols, source.time)?)?;
             }
             write(&out, &plan::bill(program, target), bill::make(&source, target, program)?)?;

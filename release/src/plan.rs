@@ -10,7 +10,7 @@ const CHARTS: &str = "oci://ghcr.io/kube-endpoint-manager/charts";
 
 pub(crate) const IMAGE_FILE: &str = "kube-endpoint-manager-image.tar";
 pub(crate) const KUSTOMIZATIONS: &str = "kube-endpoint-manager-kustomize.tar.gz";
-pub(crate) const KREW: &str = "endpoints.yaml";
+pub(crate) const KREW: &str = "diagnose-svc.yaml";
 /// The JSON Schema of the plugin's documents.
 pub(crate) const SCHEMA: &str = "explain.schema.json";
 pub(crate) const SUMS: &str = "SHA256SUMS";

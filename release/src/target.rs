@@ -26,7 +26,10 @@ pub(crate) enum Target {
 /// A program, with the flags that choose its features.
 #[derive(Debug)]
 pub(crate) struct Program {
+    /// The package, which names the archive.
     pub(crate) name: &'static str,
+    /// The file in it.
+    pub(crate) binary: &'static str,
     pub(crate) features: &'static [&'static str],
 }
 
@@ -34,12 +37,14 @@ impl Program {
     /// The API server for trials takes memory that a cluster has no use for.
     pub(crate) const MANAGER: Self = Self {
         name: "kube-endpoint-manager",
+        binary: "kube-endpoint-manager",
         features: &[
             "--no-default-features",
             "--features=endpoints,endpointslice,mirroring,selectors,otlp,ui",
         ],
     };
-    pub(crate) const PLUGIN: Self = Self { name: "kubectl-endpoints", features: &[] };
+    pub(crate) const PLUGIN: Self =
+        Self { name: "kubectl-diagnose-svc", binary: "kubectl-diagnose_svc", features: &[] };
 }
 
 impl Target {

@@ -16,7 +16,9 @@ use crate::deploy::manifests::{documents, only, root};
 /// The variable that names the folder of the files.
 const FOLDER: &str = "KUBE_ENDPOINT_RELEASE";
 
-const PROGRAMS: [&str; 2] = ["kube-endpoint-manager", "kubectl-endpoints"];
+/// The archives, and the programs in them.
+const PROGRAMS: [(&str, &str); 2] =
+    [("kube-endpoint-manager", "kube-endpoint-manager"), ("kubectl-diagnose-svc", "kubectl-diagnose_svc")];
 
 /// Checks for the files of a release.
 pub(crate) fn files() -> Result<(), Missing> {
@@ -99,12 +101,12 @@ pub(crate) fn every_file_has_its_sum() {
 }
 
 pub(crate) fn the_archives_have_programs_that_run_pages_and_completions() {
-    for program in PROGRAMS {
-        let folder = unpacked(&here(program, ".tar.gz"));
+    for (name, program) in PROGRAMS {
+        let folder = unpacked(&here(name, ".tar.gz"));
         let at = |path: &str| folder.path().join(path);
         let version = output(at(program), &["--version"], folder.path());
-        assert!(version.starts_with(&format!("{program} {}", env!("CARGO_PKG_VERSION"))), "{version}");
-        assert!(read_to_string(at(&format!("man/{program}.1"))).unwrap().contains("\n.SH OPTIONS\n"));
+        assert!(version.starts_with(&format!("{name} {}", env!("CARGO_PKG_VERSION"))), "{version}");
+        assert!(read_to_string(at(&format!("man/{name}.1"))).unwrap().contains("\n.SH OPTIONS\n"));
         for script in [format!("{program}.bash"), format!("_{program}"), format!("{program}.fish")] {
             let script = read_to_string(at("completions").join(script)).unwrap();
             assert!(script.contains(program) && script.contains("kubeconfig"), "{script}");
@@ -115,15 +117,15 @@ pub(crate) fn the_archives_have_programs_that_run_pages_and_completions() {
         for (section, is_there) in [(".symtab", false), (".gnu_debuglink", true), (".dep-v0", true)] {
             assert_eq!(sections.contains(section), is_there, "{section}: {sections}");
         }
-        let symbols = unpacked(&here(program, "-debug.tar.gz"));
+        let symbols = unpacked(&here(name, "-debug.tar.gz"));
         let sections =
             output("readelf", &["--wide", "--sections", &format!("{program}.debug")], symbols.path());
         assert!(sections.contains(".symtab"), "{sections}");
     }
     // A subcommand has a page of its own, and kubectl a program that completes.
-    let plugin = unpacked(&here("kubectl-endpoints", ".tar.gz"));
-    assert!(plugin.path().join("man/kubectl-endpoints-explain.1").exists());
-    let complete = read_to_string(plugin.path().join("completions/kubectl_complete-endpoints")).unwrap();
+    let plugin = unpacked(&here("kubectl-diagnose-svc", ".tar.gz"));
+    assert!(plugin.path().join("man/kubectl-diagnose-svc-explain.1").exists());
+    let complete = read_to_string(plugin.path().join("completions/kubectl_complete-diagnose_svc")).unwrap();
     assert!(complete.contains("__complete"), "{complete}");
 }
 
@@ -219,7 +221,7 @@ pub(crate) fn chart_and_kustomizations_install_the_image() {
 }
 
 pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
-    let manifest = &documents(&read_to_string(file("endpoints.yaml")).unwrap())[0];
+    let manifest = &documents(&read_to_string(file("diagnose-svc.yaml")).unwrap())[0];
     assert_eq!(manifest["spec"]["version"], format!("v{}", env!("CARGO_PKG_VERSION")));
     let platforms = manifest["spec"]["platforms"].as_array().unwrap();
     let of = |platform: &Value| {
@@ -227,7 +229,7 @@ pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
         (name, platform["sha256"].as_str().unwrap().to_owned())
     };
     let found: BTreeMap<String, String> = platforms.iter().map(of).collect();
-    assert!(found.contains_key(&here("kubectl-endpoints", ".tar.gz")), "{found:?}");
+    assert!(found.contains_key(&here("kubectl-diagnose-svc", ".tar.gz")), "{found:?}");
     for (name, sum) in found {
         assert_eq!(sum, sha256(&file(&name)), "{name}");
     }
@@ -236,7 +238,7 @@ pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
 pub(crate) fn the_bill_of_materials_lists_the_crates_of_the_program() {
     for (program, has, has_not) in [
         ("kube-endpoint-manager", "kube-endpoint-controllers", "kube-endpoint-embedded-apiserver"),
-        ("kubectl-endpoints", "ratatui", "kube-endpoint-controllers"),
+        ("kubectl-diagnose-svc", "ratatui", "kube-endpoint-controllers"),
     ] {
         let bill = read_json(&file(&here(program, ".cdx.json")));
         assert_eq!(bill["metadata"]["component"]["name"], program);
