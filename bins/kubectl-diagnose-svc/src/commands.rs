@@ -17,10 +17,12 @@ use kube_endpoint_explain_reader::{
 };
 
 use crate::args::{Command, CommandLine, Compatibility, Format, Global, Kind, Scope};
+use crate::config_flags::ConfigFlags;
 use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::place::{FileFlags, Place};
 use crate::progress::ProgressLine;
+use crate::source::version;
 use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
 
 /// How often a diff reads a cluster.
@@ -46,11 +48,17 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         None => Options::default(),
     };
     match &command_line.command {
-        Command::Explain { subject, name: None, from: None, brief: false, files }
-            if is_code(subject, global, files) =>
-        {
+        Command::Explain { subject, name, from, brief, files } if is_code(subject, global, files) => {
             let code: Code = subject.parse()?;
-            print(&code.documentation())?;
+            let is_alone = name.is_none() && from.is_none() && !brief && !files.names_files();
+            let takes = global.config == ConfigFlags::default() && global.compatibility.is_none();
+            if !(is_alone && takes) {
+                bail!(
+                    "{subject} is a code, whose explanation needs no cluster and no file: leave out all but -o and --color; service/NAME explains a Service of this name"
+                );
+            }
+            let explained = code.explanation();
+            output.print_as("CodeExplanation", &explained, |layout| explained.text(layout))?;
             Ok(0)
         }
         Command::Explain { subject, name, from, brief, files } => {
@@ -201,7 +209,7 @@ async fn run_diff(place: &Place, output: Output, options: &Options, scope: &Scop
         if let Some(selector) = &scope.selector {
             reading.changes.retain(|change| objects.is_selected(&change.service, selector));
         }
-        readings.push(reading.with_not_read(notes));
+        readings.push(reading.with_not_read([notes, options.lacking(&objects)].concat()));
     }
     let persisting = Diff::persisting(&readings);
     persisting.not_read.iter().for_each(|note| print_note(note));
@@ -276,7 +284,10 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
 }
 
 async fn run_top(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
+    top::check_format(output)?;
     let connection = connect(&global.config).await?;
+    // The watches would wait for the server without end.
+    let _ = version(connection.client.kube()).await?;
     let namespace = scope.namespace(&connection.namespace).map(str::to_owned);
     let place = match &namespace {
         Some(namespace) => format!("namespace {namespace}"),

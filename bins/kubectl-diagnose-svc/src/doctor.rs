@@ -269,7 +269,8 @@ fn add(counts: &mut Counts, found: &Diff) {
 
 fn diff_of(reading: Reading, place: &Place, options: &Options) -> anyhow::Result<Diff> {
     let Reading { objects, notes, known, .. } = reading;
-    Ok(diff(&objects, place.now(), &options.clone().with_known(known))?.with_not_read(notes))
+    let not_read = [notes, options.lacking(&objects)].concat();
+    Ok(diff(&objects, place.now(), &options.clone().with_known(known))?.with_not_read(not_read))
 }
 
 /// Reads again if something would change: controllers finish writes under way by then.

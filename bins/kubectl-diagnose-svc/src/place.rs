@@ -7,7 +7,7 @@ use anyhow::ensure;
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
-use kube_endpoint_explain::Options;
+use kube_endpoint_explain::{FileContents, Options};
 use kube_endpoint_explain_reader::{Reader, Resource};
 
 use crate::args::{Global, Scope};
@@ -45,6 +45,8 @@ pub(crate) struct Place {
     /// The namespace of the command line, or that of the context.
     namespace: String,
     files: Option<Arc<Files>>,
+    /// What the explanations have to know about the files.
+    contents: Option<Arc<FileContents>>,
     /// The time of the files.
     at: Option<Timestamp>,
 }
@@ -79,6 +81,7 @@ impl Place {
             reader: reader(client.clone()).of_files(),
             client,
             namespace: namespace.unwrap_or_default(),
+            contents: Some(files.contents()),
             files: Some(files),
             at: Some(at.unwrap_or_else(current_time)),
         })
@@ -87,7 +90,7 @@ impl Place {
     pub(crate) fn of_cluster(connection: Connection) -> Self {
         let client = connection.client.kube().clone();
         let namespace = connection.namespace;
-        Self { reader: reader(client.clone()), client, namespace, files: None, at: None }
+        Self { reader: reader(client.clone()), client, namespace, files: None, contents: None, at: None }
     }
 
     /// Returns true if a second reading may see more than the first one.
@@ -103,7 +106,7 @@ impl Place {
     /// Returns the options with which objects of this place are explained.
     pub(crate) fn options(&self, options: &Options) -> Options {
         let mut options = options.clone();
-        options.from_files = self.files.is_some();
+        options.files.clone_from(&self.contents);
         options
     }
 

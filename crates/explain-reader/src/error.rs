@@ -18,6 +18,9 @@ pub enum ReadError {
     /// The object or its namespace does not exist. The text names similar ones, if there are some.
     #[error("{0}")]
     NotFound(String),
+    /// The files do not have the objects of the kind, or not those of its namespace.
+    #[error("{0}")]
+    NotInFiles(String),
     /// A request failed, such as one that the server refuses. The text says which and why.
     #[error("{0}")]
     Request(String),

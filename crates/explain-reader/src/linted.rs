@@ -58,6 +58,7 @@ impl Reader {
                 self.failures(&mut objects, namespace).await;
             }
         }
+        let notes = [notes, options.lacking(&objects)].concat();
         let (options, at) = (options.clone().with_known(known), now());
         let lint_options = LintOptions { namespace: namespace.map(Text::from), ..lint_options.clone() };
         #[expect(

@@ -7,13 +7,16 @@ use futures::FutureExt;
 use kube::api::ListParams;
 use kube_endpoint_core_model::well_known::{LABEL_ENDPOINTS_MANAGED_BY, LABEL_SERVICE_NAME};
 use kube_endpoint_core_model::{ObjectKey, Service, StringMap};
-use kube_endpoint_explain::{near_pods, nearest_names};
-use serde_json::json;
+use kube_endpoint_explain::{Objects, near_pods, nearest_names};
+use serde_json::{Value, json};
 
 use crate::around::workloads;
 use crate::error::{Failed, forbidden};
 use crate::reader::at_once;
 use crate::{PAGE, ReadError, Reader, Reading, Resource};
+
+/// The workloads that came before ReplicaSets.
+const REPLICATION_CONTROLLERS: Resource = Resource::v1("", "ReplicationController", "replicationcontrollers");
 
 /// The most pods that slices name to read one by one; for more, the reader lists all of the
 /// namespace.
@@ -105,7 +108,7 @@ impl Reader {
         if pods.iter().any(|pod| !pod.is_terminal()) {
             return Ok(());
         }
-        self.workloads(reading, namespace).await?;
+        self.workloads(reading, Some(&**namespace)).await?;
         let params = ListParams::default().fields("reason=FailedCreate");
         let read = self.add(&mut reading.objects, Resource::EVENTS, Some(&**namespace), params).await;
         if let Some(note) = forbidden(read, Resource::EVENTS, Some(&**namespace))? {
@@ -114,13 +117,54 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the workloads of a namespace: one of them may be meant to make the pods. Who may not
-    /// read them learns less.
-    async fn workloads(&self, reading: &mut Reading, namespace: &str) -> Result<(), ReadError> {
-        for kind in workloads() {
-            self.add_optional(&mut reading.objects, kind, Some(namespace)).await?;
+    /// Reads the workloads of a namespace, or of all: one of them may be meant to make the pods.
+    /// Who may not read them learns less.
+    async fn workloads(&self, reading: &mut Reading, namespace: Option<&str>) -> Result<(), ReadError> {
+        // Nothing but manifests has these, so no request to a server is worth it.
+        let old = (!self.reads_again).then_some(REPLICATION_CONTROLLERS);
+        for kind in workloads().chain(old) {
+            self.add_optional(&mut reading.objects, kind, namespace).await?;
         }
         Ok(())
+    }
+
+    /// Reads the workloads of files, for the check of all Services: of files, a list costs no
+    /// request.
+    pub(crate) async fn workloads_of_files(
+        &self,
+        reading: &mut Reading,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
+        if self.reads_again { Ok(()) } else { self.workloads(reading, namespace).await }
+    }
+
+    /// Reads from files the pods that have an address of a pod that was read, and their nodes, so
+    /// that explanations and checks tell of the same. A server would have to be asked about each
+    /// address.
+    pub(crate) async fn pods_at_their_addresses(&self, reading: &mut Reading) -> Result<(), ReadError> {
+        if self.reads_again || !reading.known.pods || !reading.known.nodes {
+            return Ok(());
+        }
+        let addresses: BTreeSet<String> =
+            reading.objects.addresses_of_pods().map(|it| it.to_string()).collect();
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        let add = |others: &mut Objects, pod: Value| {
+            let ips = pod["status"]["podIPs"].as_array().into_iter().flatten();
+            match ips.filter_map(|it| it["ip"].as_str()).any(|ip| addresses.contains(ip)) {
+                true => Ok(others.add(pod)?),
+                false => Ok(()),
+            }
+        };
+        let listed = self.list_objects(Resource::PODS, None, ListParams::default(), add).await?;
+        let Ok(others) = listed else { return Ok(()) };
+        let nodes = others.node_names();
+        reading.objects.extend(others);
+        let here: BTreeSet<String> =
+            reading.objects.nodes().iter().map(|node| node.name.to_string()).collect();
+        let missing = nodes.iter().map(|name| name.to_string()).filter(|name| !here.contains(name));
+        self.nodes(reading, missing.collect(), false).await
     }
 
     /// Reads the pods that slices of a Service name and that are not read, those at the addresses

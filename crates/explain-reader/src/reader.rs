@@ -13,7 +13,7 @@ use kube_endpoint_core_model::{ObjectKey, Pod, StringMap, Text};
 use kube_endpoint_explain::{Known, Objects, names_selector, needs_all_nodes, other_keys_of};
 use serde_json::{Value, json};
 
-use crate::error::{Failed, forbidden, is_forbidden, noted};
+use crate::error::{Failed, forbidden, is_forbidden, is_not_in_files, noted};
 use crate::{List, ObjectFailure, PAGE, Progress, ReadError, Resource, check_kind};
 
 /// The most pods whose warnings are read.
@@ -146,10 +146,20 @@ impl Reader {
         if key.name.is_empty() {
             return Err(ReadError::NotFound(format!("the name of the {word} is empty")));
         }
-        let object = self.get(kind, &key.namespace, &key.name).await;
-        let object = object.map_err(|error| {
-            ReadError::Request(format!("{word} {key} cannot be read: {}", why_request_failed(&error)))
-        })?;
+        let object = match self.get(kind, &key.namespace, &key.name).await {
+            Ok(object) => object,
+            Err(error) if is_not_in_files(&error) => {
+                let elsewhere = self.namespaces_with(kind, word, key).await;
+                return Err(ReadError::NotInFiles(format!(
+                    "{word} {key} is not known: the files do not have the {kind} of namespace {}{elsewhere}",
+                    key.namespace
+                )));
+            }
+            Err(error) => {
+                let why = why_request_failed(&error);
+                return Err(ReadError::Request(format!("{word} {key} cannot be read: {why}")));
+            }
+        };
         let Some(object) = object else {
             let elsewhere = self.namespaces_with(kind, word, key).await;
             let exists = self.check_namespace(&key.namespace).await;
@@ -348,6 +358,7 @@ impl Reader {
         self.warnings(reading, namespace, pods).await?;
         self.services_at_endpoints(reading, key).await?;
         self.unlabelled_slices(reading, &service).await?;
+        self.pods_at_their_addresses(reading).await?;
         self.hinted_nodes(reading, std::slice::from_ref(key), all_nodes).await
     }
 
@@ -452,6 +463,8 @@ impl Reader {
                 reading.not_read(kind, &note);
             }
         }
+        self.pods_at_their_addresses(&mut reading).await?;
+        self.workloads_of_files(&mut reading, namespace).await?;
         self.referrers(&mut reading, namespace).await?;
         self.policies(&mut reading, namespace).await?;
         if !reading.known.nodes {
@@ -588,8 +601,10 @@ impl Reader {
                             found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
                         }
                     }
-                    // These are all pods of the namespace.
-                    if labels.is_empty() && !has_more {
+                    if has_more {
+                        reading.objects.note_more_pods();
+                    } else if labels.is_empty() {
+                        // These are all pods of the namespace.
                         break;
                     }
                 }

@@ -124,6 +124,10 @@ impl Reader {
         for service in &services {
             match self.add_service(reading, service).await {
                 Err(ReadError::NotFound(_)) => self.names_near(reading, service).await?,
+                Err(ReadError::NotInFiles(why)) => {
+                    reading.notes.push(capital(&why));
+                    reading.objects.note_unread_service(service.clone());
+                }
                 read => read?,
             }
         }
@@ -235,6 +239,13 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Returns a text as a sentence.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
 }
 
 fn unread(of: &Referrer, error: &Error) -> ReadError {

@@ -66,13 +66,14 @@ pub use answers::near_services::{NearService, NotSelecting, ServicesOf, services
 pub use answers::render::{Rendered, render};
 pub use answers::{diff, doctor, explanation, figures, lint, render, retire};
 pub use facts::across::Elsewhere;
+pub use facts::extent::{Extent, Extents, FileContents};
 pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
 pub use facts::options::{Known, Options};
 pub use facts::raw::{MistypedKey, PodOwner};
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
 pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, maker_of};
 pub use facts::{age, details, references};
-pub use findings::code::{Severity, UnknownCode};
+pub use findings::code::{CodeExample, CodeExplanation, Severity, UnknownCode};
 pub use findings::evidence::{Evidence, EvidenceObject};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
+use kube_endpoint_explain::Extents;
 use serde_json::Value;
 
 /// An object as JSON, and what selectors ask about it.
@@ -34,10 +35,14 @@ pub(super) struct Kind {
     /// The resource, if the rules of API servers know it.
     pub(super) resource: Option<&'static Resource>,
     pub(super) objects: BTreeMap<(Box<str>, Box<str>), Stored>,
-    /// True if a file lists all of them.
+    /// The namespaces of which the files have them.
+    pub(super) extents: Extents,
+    /// True if a file lists all of them, of a namespace at least.
     pub(super) is_complete: bool,
     /// True if a server has stored one of them.
     pub(super) has_stored: bool,
+    /// True if the files have manifests of them, or of workloads that make them.
+    pub(super) has_manifests: bool,
 }
 
 impl Kind {
@@ -52,8 +57,10 @@ impl Kind {
             kind: kind.to_owned(),
             resource,
             objects: BTreeMap::new(),
+            extents: Extents::default(),
             is_complete: false,
             has_stored: false,
+            has_manifests: false,
         }
     }
 
@@ -80,6 +87,7 @@ impl Kind {
         };
         let (namespace, name) = (text("namespace"), text("name"));
         self.has_stored |= is_stored;
+        self.has_manifests |= !is_stored;
         let key = (namespace.into(), name.into());
         match self.objects.get(&key) {
             Some(before) if !(before.is_stored && is_stored) => {

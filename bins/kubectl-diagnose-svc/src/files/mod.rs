@@ -1,7 +1,8 @@
 //! Objects of files in place of a cluster: manifests, what `kubectl get` prints, the folder of a
 //! `kubectl cluster-info dump`, and a must-gather of OpenShift. A client reads them as it reads a
-//! cluster. A kind that no file has is not known.
+//! cluster. A kind that no file has, or none of a namespace, is not known.
 
+mod coverage;
 mod kind;
 mod server;
 mod workloads;
@@ -12,12 +13,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use kube_endpoint_apiserver_rules::manifest::{self, ManifestError, Object, Refusal};
+use kube_endpoint_apiserver_rules::resource;
+use kube_endpoint_core_model::Text;
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use kube_endpoint_explain::Objects;
 use kube_endpoint_explain_reader::Resource;
 use serde_json::Value;
 
 use crate::manifests::{bytes_of, files_of};
+use coverage::OfFile;
 use kind::{Kind, Stored};
 
 /// The namespace of objects without one, if the command line gives no other.
@@ -67,6 +71,12 @@ pub(crate) struct Files {
     /// The nodes of pods.
     nodes_of_pods: BTreeSet<String>,
     hooks: usize,
+    /// The namespaces with objects, or with a list of a kind that has none there.
+    namespaces: BTreeSet<Text>,
+    /// The namespaces with manifests.
+    of_manifests: BTreeSet<Text>,
+    /// Versions and kinds of which a file has the stored objects of all namespaces.
+    of_all_namespaces: BTreeSet<(String, String)>,
     /// Files of folders that have no objects.
     without_objects: BTreeSet<String>,
 }
@@ -84,7 +94,8 @@ impl Files {
         for path in paths {
             let is_folder = path.is_dir();
             for file in if is_folder { files_below(path)? } else { files_of(path)? } {
-                all.add_file(&file, namespace, is_folder)?;
+                let folder = is_folder.then_some(&**path);
+                all.add_file(&file, namespace, folder)?;
             }
         }
         if all.kinds.is_empty() {
@@ -93,28 +104,25 @@ impl Files {
             );
         }
         all.add_missing_pods()?;
+        all.finish_extents();
         all.note_what_was_left_out();
         Ok(all)
     }
 
-    fn add_file(&mut self, file: &Path, namespace: &str, is_in_folder: bool) -> anyhow::Result<()> {
+    fn add_file(&mut self, file: &Path, namespace: &str, folder: Option<&Path>) -> anyhow::Result<()> {
         let name = file.display().to_string();
         let name = if name == "-" { "standard input" } else { &name };
         let bytes = bytes_of(file).with_context(|| name.to_owned())?;
         let contents = match manifest::read_contents(&bytes) {
             // A folder may have other files, such as those of a tool.
-            Err(ManifestError::Incomplete { .. } | ManifestError::Kustomization) if is_in_folder => {
+            Err(ManifestError::Incomplete { .. } | ManifestError::Kustomization) if folder.is_some() => {
                 self.without_objects.insert(name.to_owned());
                 return Ok(());
             }
             contents => contents.with_context(|| name.to_owned())?,
         };
         drop(bytes);
-        for listed in &contents.listed {
-            if let Some((kind, version)) = listed.split_once(" of ") {
-                self.kind(version, kind).is_complete = true;
-            }
-        }
+        self.cover(OfFile::new(&contents, folder.and_then(|folder| file.strip_prefix(folder).ok())));
         if file.parent().is_some_and(|folder| folder.ends_with(GATHERED_NODES)) {
             self.kind("v1", "Node").is_complete = true;
         }
@@ -138,6 +146,7 @@ impl Files {
         if LEFT_OUT.contains(&&*kind) {
             return Ok(());
         }
+        check_case(&version, &kind)?;
         if matches!(&*kind, "Job" | "Pod") && value["metadata"]["annotations"][HELM_HOOK].is_string() {
             self.hooks += 1;
             return Ok(());
@@ -160,6 +169,9 @@ impl Files {
             value = created.map_err(|status| anyhow::anyhow!("{}", Refusal(&status)))?;
             value["apiVersion"] = version.as_str().into();
             value["kind"] = kind.as_str().into();
+        }
+        if !is_stored && let Some(namespace) = value["metadata"]["namespace"].as_str() {
+            self.of_manifests.insert(namespace.into());
         }
         // The error of a field has to name the file.
         Objects::new().add(value.clone())?;
@@ -188,7 +200,7 @@ impl Files {
                 let is_there = |name: &String| kind.get(Some(""), name).is_some();
                 kind.is_complete || kind.has_objects() && self.nodes_of_pods.iter().all(is_there)
             }
-            _ => kind.is_complete || kind.has_objects(),
+            _ => kind.is_complete || kind.has_objects() || kind.has_manifests,
         }
     }
 
@@ -231,6 +243,16 @@ impl Files {
                 self.hooks
             ));
         }
+    }
+}
+
+/// Checks the letters of a kind: to a server, `service` is none.
+fn check_case(version: &str, kind: &str) -> anyhow::Result<()> {
+    let is_lower = kind.chars().next().is_some_and(char::is_lowercase);
+    match resource::all().map(|it| it.kind).find(|known| known.eq_ignore_ascii_case(kind)) {
+        Some(known) if known != kind => bail!("{version} has no kind {kind:?}; write {known:?}"),
+        None if is_lower => bail!("{version} has no kind {kind:?}; kinds begin with a capital letter"),
+        _ => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::selector::{FieldSelector, LabelSelector, field_value};
+use kube_endpoint_explain::Extent;
 use kube_endpoint_explain_reader::{IN_PART, NOT_IN_FILES};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
@@ -36,16 +37,6 @@ struct Refused {
 impl Refused {
     fn not_in_files() -> Self {
         Self { code: StatusCode::FORBIDDEN, reason: NOT_IN_FILES, message: "not in the files".to_owned() }
-    }
-
-    /// Refuses a kind that is in the files, but not with all of its objects.
-    fn in_part(kind: &Kind) -> Self {
-        match kind.has_objects() {
-            true => {
-                Self { reason: IN_PART, message: "in the files in part".to_owned(), ..Self::not_in_files() }
-            }
-            false => Self::not_in_files(),
-        }
     }
 
     fn bad(message: String) -> Self {
@@ -87,18 +78,37 @@ impl Files {
         if let Some(name) = &asked.name {
             return match kind.get(namespace, name) {
                 Some(object) => Ok(object.json.to_string()),
-                None if self.is_known(kind) && !may_be_elsewhere(kind, namespace) => Err(Refused {
-                    code: StatusCode::NOT_FOUND,
-                    reason: "NotFound",
-                    message: format!("{} {name:?} not found", kind.plural),
-                }),
-                None => Err(Refused::in_part(kind)),
+                None if self.is_in_files(kind, namespace) && !may_be_elsewhere(kind, namespace) => {
+                    Err(Refused {
+                        code: StatusCode::NOT_FOUND,
+                        reason: "NotFound",
+                        message: format!("{} {name:?} not found", kind.plural),
+                    })
+                }
+                None => Err(self.refused(kind)),
             };
         }
-        if !self.is_known(kind) {
-            return Err(Refused::in_part(kind));
+        if !self.is_in_files(kind, namespace) {
+            return Err(self.refused(kind));
         }
         list(kind, namespace, uri.query().unwrap_or_default())
+    }
+
+    fn is_in_files(&self, kind: &Kind, namespace: Option<&str>) -> bool {
+        self.extent(kind, namespace) != Extent::Nothing
+    }
+
+    /// Refuses a kind that the files do not have, or not in a namespace, or not with all of its
+    /// objects.
+    fn refused(&self, kind: &Kind) -> Refused {
+        match kind.has_objects() && !self.is_known(kind) {
+            true => Refused {
+                reason: IN_PART,
+                message: "in the files in part".to_owned(),
+                ..Refused::not_in_files()
+            },
+            false => Refused::not_in_files(),
+        }
     }
 }
 

@@ -6,17 +6,19 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use anyhow::bail;
 use kube_endpoint_apiserver_rules::selector::LabelSelector;
+use kube_endpoint_core_model::Text;
 use serde_json::{Value, json};
 
 use super::Files;
 
 /// The kinds with a template of pods.
-const WORKLOADS: [(&str, &str); 6] = [
+const WORKLOADS: [(&str, &str); 7] = [
     // Its pods have the names that others must not take.
     ("apps", "statefulsets"),
     ("apps", "daemonsets"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
+    ("", "replicationcontrollers"),
     ("argoproj.io", "rollouts"),
     ("batch", "jobs"),
 ];
@@ -33,7 +35,7 @@ impl Files {
     pub(super) fn add_missing_pods(&mut self) -> anyhow::Result<()> {
         let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
         let has_pods = pods.is_some_and(|pods| self.is_known(pods));
-        let mut made = Vec::new();
+        let (mut made, mut of_workloads) = (Vec::new(), BTreeSet::new());
         let with_status = pods.into_iter().flat_map(|pods| pods.objects.keys().cloned());
         let without = self.without_status.iter().map(key_of);
         let mut taken: BTreeSet<(String, String)> = with_status
@@ -44,10 +46,11 @@ impl Files {
             let Some(kind) = self.kinds.get(&(of.0.to_owned(), of.1.to_owned())) else { continue };
             for ((namespace, name), object) in &kind.objects {
                 let workload = object.value();
-                if object.is_stored && has_pods
-                    || is_owned(&workload)
-                    || self.has_pods_of(namespace, &workload)
-                {
+                if object.is_stored && has_pods {
+                    continue;
+                }
+                of_workloads.insert(Text::from(&**namespace));
+                if is_owned(&workload) || self.has_pods_of(namespace, &workload) {
                     continue;
                 }
                 check_template(&workload, namespace, name)?;
@@ -58,6 +61,17 @@ impl Files {
                     made.push(pod(&workload, namespace, name, pod_name));
                 }
             }
+        }
+        // The Jobs of a CronJob come and go.
+        let cron_jobs = self.kinds.get(&("batch".to_owned(), "cronjobs".to_owned()));
+        let cron_jobs = cron_jobs.into_iter().flat_map(|kind| &kind.objects);
+        let cron_jobs = cron_jobs.filter(|(_, object)| !(object.is_stored && has_pods));
+        of_workloads.extend(cron_jobs.map(|((namespace, _), _)| Text::from(&**namespace)));
+        if !of_workloads.is_empty() {
+            let pods = self.kind("v1", "Pod");
+            // There may be none, if these are scaled to zero.
+            pods.has_manifests = true;
+            pods.extents.note_manifests(&of_workloads);
         }
         for pod in std::mem::take(&mut self.without_status).into_iter().chain(made) {
             self.add_assumed(pod)?;
@@ -75,7 +89,10 @@ impl Files {
     /// Returns true if some pod has the labels of a workload's selector, as those that it made
     /// have.
     fn has_pods_of(&self, namespace: &str, workload: &Value) -> bool {
-        let labels = workload["spec"]["selector"]["matchLabels"].as_object();
+        let selector = &workload["spec"]["selector"];
+        // That of a ReplicationController has labels alone.
+        let is_plain = workload["kind"] == "ReplicationController";
+        let labels = if is_plain { selector } else { &selector["matchLabels"] }.as_object();
         let labels = labels.into_iter().flatten();
         let text: Vec<String> =
             labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
@@ -99,15 +116,53 @@ impl Files {
         let number = u32::try_from(self.assumed.len()).unwrap_or(u32::MAX);
         let ipv4 = Ipv4Addr::from(0xC612_0000_u32.saturating_add(number));
         let ipv6 = Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(number));
-        let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
-            .map(|it| json!({"type": it, "status": "True"}));
+        let statuses = statuses_of(&pod["spec"]);
+        let ready = if statuses.iter().all(|it| it["ready"] == true) { "True" } else { "False" };
+        let conditions =
+            [("PodScheduled", "True"), ("Initialized", "True"), ("ContainersReady", ready), ("Ready", ready)]
+                .map(|(of, status)| json!({"type": of, "status": status}));
         pod["status"] = json!({
             "phase": "Running",
             "podIP": ipv4,
             "podIPs": [{"ip": ipv4}, {"ip": ipv6}],
             "conditions": conditions,
+            "containerStatuses": statuses,
         });
         self.kind("v1", "Pod").add(&pod, false)
+    }
+}
+
+/// Returns the statuses of the containers of a pod that runs. One is not ready if its startup or
+/// readiness probe asks a port by a name that no container has: such a probe never succeeds.
+fn statuses_of(spec: &Value) -> Vec<Value> {
+    let list = |of: &str| spec[of].as_array().into_iter().flatten();
+    let sidecars = || list("initContainers").filter(|it| it["restartPolicy"] == "Always");
+    let ports =
+        list("containers").chain(sidecars()).flat_map(|it| it["ports"].as_array().into_iter().flatten());
+    let names: BTreeSet<&str> = ports.filter_map(|port| port["name"].as_str()).collect();
+    let asks_nobody = |probe: &Value| {
+        let port = ["httpGet", "tcpSocket"].iter().find_map(|form| probe[*form]["port"].as_str());
+        // A number in quotes is one.
+        port.is_some_and(|port| port.parse::<u16>().is_err() && !names.contains(port))
+    };
+    let status = |container: &Value| {
+        let started = !asks_nobody(&container["startupProbe"]);
+        let ready = started && !asks_nobody(&container["readinessProbe"]);
+        json!({"name": container["name"], "ready": ready, "started": started, "state": {"running": {}}})
+    };
+    list("containers").map(status).collect()
+}
+
+/// Returns the labels that a controller gives one of the pods of a workload, beside those of the
+/// template.
+fn labels_of_controller(workload: &Value, name: &str, pod_name: &str) -> Value {
+    match workload["kind"].as_str() {
+        Some("StatefulSet") => {
+            let index = pod_name.rsplit('-').next().unwrap_or_default();
+            json!({"statefulset.kubernetes.io/pod-name": pod_name, "apps.kubernetes.io/pod-index": index})
+        }
+        Some("Job") => json!({"batch.kubernetes.io/job-name": name, "job-name": name}),
+        _ => json!({}),
     }
 }
 
@@ -171,6 +226,11 @@ fn pod(workload: &Value, namespace: &str, name: &str, pod_name: String) -> Value
             metadata[field] = template["metadata"][field].clone();
         }
     }
+    let mut labels = labels_of_controller(workload, name, &pod_name);
+    if let (Value::Object(all), Some(own)) = (&mut labels, metadata["labels"].as_object()) {
+        all.extend(own.clone());
+    }
+    metadata["labels"] = labels;
     let mut spec = template["spec"].clone();
     if workload["kind"] == "StatefulSet" && spec.is_object() {
         // The pods get DNS names from these.

@@ -42,6 +42,20 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Longer than anybody watches.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Checks that the output can be drawn.
+///
+/// # Errors
+///
+/// An error if the format is one for programs.
+pub(crate) fn check_format(output: Output) -> anyhow::Result<()> {
+    match output.format {
+        Format::Table => Ok(()),
+        _ => bail!(
+            "top draws on a terminal and has no other format; `lint -o json` lists Services with a problem"
+        ),
+    }
+}
+
 /// Draws until the user quits. `namespace` limits the watches, and `selector` the shown Services;
 /// `scope` is the first line's text.
 ///
@@ -56,11 +70,6 @@ pub(crate) async fn run(
     output: Output,
     options: &Options,
 ) -> anyhow::Result<u8> {
-    if output.format != Format::Table {
-        bail!(
-            "top draws on a terminal and has no other format; `lint -o json` lists Services with a problem"
-        );
-    }
     if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
         bail!("top draws on a terminal, and standard input or output is none");
     }

@@ -34,6 +34,7 @@ use crate::commands::current_time;
 use crate::config_flags::ConfigFlags;
 use crate::connect::{Connection, client, config, connect};
 use crate::output::{print, print_note};
+use crate::source::version;
 use overview::OfUser;
 
 /// The name of the manager's Deployment.
@@ -151,6 +152,8 @@ async fn has_manager(flags: &ConfigFlags, namespace: &str) -> anyhow::Result<boo
 /// Serves the page with the user's rights until Ctrl-C.
 async fn serve(flags: &ConfigFlags, options: &Options, args: &UiArgs) -> anyhow::Result<u8> {
     let Connection { client, context, .. } = connect(flags).await?;
+    // Else the page would be the first to tell that nobody answers.
+    let _ = version(client.kube()).await?;
     let reader = || Reader::new(client.kube().clone());
     let overview = OfUser::new(reader(), options.clone());
     let page = StatusPage::new(overview, reader(), options.clone(), Arc::new(current_time));

@@ -18,6 +18,7 @@ mod hostile;
 mod json_schema;
 mod krew;
 mod large;
+mod not_known;
 mod options;
 mod outputs;
 mod pages;

@@ -37,6 +37,7 @@ fn server(changed: impl IntoIterator<Item = (String, Value)>) -> Server {
         (of("/shop/services/web"), service),
         (of("/shop/pods"), json!([pod("shop", "web", "10.9.0.1")])),
         (of("/shop/events"), json!([])),
+        ("/api/v1/pods".to_owned(), json!([])),
         ("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices".to_owned(), json!([])),
         (of("/front"), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "front"}})),
         (of("/front/pods"), json!([{"metadata": {"name": "client", "namespace": "front"}}])),

@@ -73,9 +73,16 @@ pub struct Advised {
 }
 
 /// Returns the references to Services that do not exist. `namespace` is the only one whose Services
-/// are known, or `None` if all are.
-pub(crate) fn without_service(objects: &Objects, namespace: Option<&str>) -> Vec<BackendNotFound> {
-    let is_known = |it: &Reference| namespace.is_none_or(|namespace| *it.service.namespace == *namespace);
+/// were read, or `None` if all were.
+pub(crate) fn without_service(
+    objects: &Objects,
+    namespace: Option<&str>,
+    options: &Options,
+) -> Vec<BackendNotFound> {
+    let is_known = |it: &Reference| {
+        let of = &it.service.namespace;
+        namespace.is_none_or(|namespace| **of == *namespace) && options.knows_services_of(of)
+    };
     let missing = objects.references().filter(|it| is_known(it) && objects.service(&it.service).is_none());
     missing.map(|reference| not_found(objects, reference)).collect()
 }
@@ -104,7 +111,9 @@ pub fn explain_backends(
         Some(services) => links::to(objects, &services.selecting),
         None => links::from(objects, of),
     };
+    let all = links.len();
     links.retain(|link| !objects.raw.unread_services.contains(link.service));
+    let are_unread = links.is_empty() && all > 0;
     let mut reported = match &services {
         Some(_) => Vec::new(),
         None => reported(objects, of)?,
@@ -112,6 +121,7 @@ pub fn explain_backends(
     let Behind { backends, own, mut to_do } = Behind::of(objects, links, now, options);
     let worst = backends.iter().map(|it| it.verdict.status).max().unwrap_or(Status::NoEndpoints);
     let (status, summary) = match of.is_workload() {
+        _ if are_unread => (Status::Unknown, "what its clients get is not known".to_owned()),
         true => of_workload(&backends, &own),
         false => (worst, summary(objects, of, &backends, &own)),
     };

@@ -7,17 +7,18 @@ use crate::answers::near_services::{NearService, NearServices, NotSelecting};
 use crate::facts::across::Across;
 use crate::facts::age;
 use crate::facts::details::{LastWrite, RecentEvent};
+use crate::facts::extent::FileContents;
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::facts::raw::{PodOwner, Serving};
 use crate::findings::counts::{self, Counts};
 use crate::findings::evidence::{PodRead, Read};
 use crate::findings::finding::Problem;
-use crate::findings::inputs::FaultInputs;
+use crate::findings::inputs::{FaultInputs, Unselected};
 use crate::findings::pod::{
     Judged, Place, PodExplanation, PortNames, Publication, failed_templates, ports_of, template,
 };
-use crate::findings::{self, Code, Fault, MissingPodsServed};
+use crate::findings::{self, Code, Fault, MissingPodsServed, NotKnown};
 use crate::models::cluster::ClusterFacts;
 use crate::models::dead::{self, DeadEndpoint, Living};
 use crate::models::leader::Leads;
@@ -25,7 +26,7 @@ use crate::models::near::{NearMatches, near_matches};
 use crate::models::planned::Planned;
 use crate::models::programs;
 use crate::models::selection::{Attachment, SelectedBy, Selection, not_selected, required_labels};
-use crate::models::traffic::{Served, UnansweredQuestion, is_ready};
+use crate::models::traffic::{Served, is_ready};
 use crate::models::unwritten::Changes;
 use crate::models::{hint, traffic};
 use std::cmp::Reverse;
@@ -86,8 +87,14 @@ pub(crate) fn explain_with(
     options: &Options,
 ) -> Option<Explanation> {
     let service = objects.service(key)?;
+    let options = &*options.within(&key.namespace);
     let selection = Selection::of(objects, service, options.known);
     let pods = selection.pods(objects, &key.namespace);
+    let metadata = near.metadata;
+    let near = nearly_matching(objects, service, (selection, &pods), near, options.known);
+    let unselected = Unselected { objects, service, selection, near: &near };
+    let are_made_by_others = pods.is_empty() && unselected.may_exist(options);
+    let options = &*options.without_pods(are_made_by_others);
     let planned = Planned::with_pods(objects, key, &pods, topology, now, options);
     let nodes = options.known.nodes.then(|| objects.client_nodes());
     let served = Served::by(service, service.policies, objects.slices_of(key), nodes);
@@ -103,8 +110,7 @@ pub(crate) fn explain_with(
         now,
     };
     let explained = subject.explained_pods();
-    let selected_by = selected_by(objects, service, selection, &planned, near.metadata, options.known);
-    let nearly_matching = subject.nearly_matching(near);
+    let selected_by = selected_by(objects, service, selection, &planned, metadata, options.known);
     let dead = subject.dead_of_others();
     let counts = subject.counts(&explained, &dead);
     let changes = Changes { objects, service, pods: &pods, leads: planned.leads.as_ref() };
@@ -120,7 +126,7 @@ pub(crate) fn explain_with(
         policies: service.policies,
         explained: &explained,
         dead: &dead,
-        nearly_matching: &nearly_matching,
+        nearly_matching: &near,
         across,
         counts,
         now,
@@ -131,13 +137,41 @@ pub(crate) fn explain_with(
     let faults = findings::find(&inputs);
     let from = options.from.as_ref().zip(inputs.connections());
     let from = from.map(|(pod, connections)| FromPod::new(pod, &connections));
+    let nearly_matching = near;
     Some(subject.explanation(Found { faults, from, explained, nearly_matching, selected_by, counts, newest }))
 }
 
-/// Returns the question whose answer is not known, if there is one.
-fn open_question(faults: &[Fault]) -> Option<UnansweredQuestion> {
+/// Returns the pods that a selector nearly selects, if it selects none.
+fn nearly_matching(
+    objects: &Objects,
+    service: &Service,
+    (selection, pods): (Selection<'_>, &[Arc<Pod>]),
+    near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>,
+    known: Known,
+) -> NearMatches {
+    let namespace = &service.key.namespace;
+    if !pods.is_empty() || !known.pods {
+        return NearMatches::default();
+    }
+    match selection {
+        Selection::Own(selector) => (near.near)(selector).judged(objects, namespace),
+        Selection::Attached { selector, .. } => {
+            let of_pod = |name: &Text| {
+                let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
+                let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+                of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
+            };
+            let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
+            found.judged(objects, namespace)
+        }
+        _ => NearMatches::default(),
+    }
+}
+
+/// Returns what is not known, if a question about the Service is open.
+fn open_question(faults: &[Fault]) -> Option<NotKnown> {
     faults.iter().find_map(|fault| match fault {
-        Fault::NotKnown(not_known) => Some(not_known.open),
+        Fault::NotKnown(not_known) => Some(not_known.clone()),
         _ => None,
     })
 }
@@ -192,7 +226,7 @@ impl Subject<'_> {
         let what = if planned.slices.is_some() { "pods" } else { "addresses" };
         let slices: Vec<_> = self.slices().iter().map(|slice| summary(objects, slice, options)).collect();
         let endpoints = endpoints_summary(objects, key);
-        let verdict = explanation::verdict(counts, what, &served.by, &to_do, open);
+        let verdict = explanation::verdict(counts, what, &served.by, &to_do, open.as_ref());
         let present = Present {
             objects,
             service,
@@ -242,6 +276,7 @@ impl Subject<'_> {
             failed: failed_templates(objects, pods, now),
             known: options.known,
             leads: planned.leads.as_ref(),
+            files: options.files.as_deref(),
             now,
         };
         let mut explained: Vec<PodExplanation> =
@@ -251,28 +286,6 @@ impl Subject<'_> {
             explained.iter_mut().for_each(|pod| pod.is_alone = true);
         }
         explained
-    }
-
-    /// Returns the pods that the selector nearly selects, if it selects none.
-    fn nearly_matching(&self, near: Near<'_, impl FnOnce(&StringMap) -> NearMatches>) -> NearMatches {
-        let Self { objects, service, .. } = *self;
-        let namespace = &service.key.namespace;
-        if !self.pods.is_empty() || !self.options.known.pods {
-            return NearMatches::default();
-        }
-        match self.selection {
-            Selection::Own(selector) => (near.near)(selector).judged(objects, namespace),
-            Selection::Attached { selector, .. } => {
-                let of_pod = |name: &Text| {
-                    let of_metadata = near.metadata.into_iter().flatten().find(|(other, _)| other == name);
-                    let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
-                    of_metadata.map(|(_, labels)| labels).or_else(|| Some(&objects.pods.get(&key)?.labels))
-                };
-                let found = (near.near)(&required_labels(selector)).mistyped(selector, of_pod);
-                found.judged(objects, namespace)
-            }
-            _ => NearMatches::default(),
-        }
     }
 
     /// Returns the dead endpoints of the slices that the Service's own controller does not write.
@@ -298,7 +311,7 @@ impl Subject<'_> {
         }
         let manager = &self.selection.plan_options(self.options).manager;
         let others = counts::count_others(self.served, explained, self.slices(), manager, dead);
-        Counts { others, ..counts::count_pods(self.service, explained, known) }
+        Counts { others, ..counts::count_pods(self.service, explained, self.options) }
     }
 }
 
@@ -421,12 +434,14 @@ struct OfService<'a> {
     failed: BTreeSet<Text>,
     known: Known,
     leads: Option<&'a Leads>,
+    files: Option<&'a FileContents>,
     now: Timestamp,
 }
 
 fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> Option<PodExplanation> {
-    let OfService { service, in_endpoints, ports, places, failed, known, leads, now } = shared;
+    let OfService { service, in_endpoints, ports, places, failed, known, leads, files, now } = shared;
     let pod = objects.pod(&one.pod)?;
+    let is_assumed = files.is_some_and(|files| files.assumed.contains(&pod.key));
     let node = pod.node_name.as_deref().and_then(|name| objects.nodes.node(name));
     let of_pod = places.get(&pod.key.name).into_iter().flatten();
     let same = of_pod.filter(|(uid, _)| uid.is_empty() || *uid == pod.uid);
@@ -461,8 +476,8 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         static_on: pod.node_name.clone().filter(|_| judged.owner == PodOwner::Node),
         service: service.key.clone(),
         name: pod.key.name.clone(),
-        addresses: pod.pod_ips.to_vec(),
-        node: pod.node_name.clone(),
+        addresses: if is_assumed { Vec::new() } else { pod.pod_ips.to_vec() },
+        node: pod.node_name.clone().filter(|_| !is_assumed),
         ports: ports_of(pod),
         publication: judged.publication(),
         reason,
@@ -648,12 +663,14 @@ fn says(
     options: &Options,
 ) -> Option<ServiceSays> {
     let mut pod = explanation.pods.into_iter().find(|one| one.name == key.name)?;
+    let options = options.within(&key.namespace);
     let known = options.known;
     let may_be_last = !service.is_headless() && pod.is_ending_and_serving();
     let receives = match pod.publication {
         Publication::Ready if pod.runs_nothing => Some(false),
         Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
-        _ if may_be_last && !known.slices => None,
+        // Files without slices may show another moment than that of the clients.
+        _ if !known.slices && (may_be_last || options.from_files()) => None,
         _ => Some(pod.is_last_resort()),
     };
     let is_cause =

@@ -11,10 +11,10 @@ use crate::findings::finding::{Found, Problem};
 use crate::findings::pod::PodExplanation;
 use crate::findings::pod_reason::PodsOf;
 use crate::findings::rank::{Rank, TrafficLost};
-use crate::findings::{Code, Fault, PodReason, PublishedNotReady};
+use crate::findings::{Code, Fault, NotKnown, PodReason, PublishedNotReady};
 use crate::models::near::NearMatch;
 use crate::models::selection::SelectedBy;
-use crate::models::traffic::{ServedBy, UnansweredQuestion};
+use crate::models::traffic::ServedBy;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_endpoint_core_model::{AddressType, ObjectKey, Service, Text, Timestamp};
@@ -307,7 +307,7 @@ pub(crate) fn advice(
 ) -> Vec<Advice> {
     let mut all: Vec<Advice> = faults
         .iter()
-        .map(|fault| Advice::of_fault(fault, read, counts.is_down(), counts.selected + counts.deleted))
+        .map(|fault| Advice::of_fault(fault, read, counts.serves_nobody(), counts.selected + counts.deleted))
         .collect();
     let mut groups: BTreeMap<(Code, String), Vec<(&PodExplanation, &PodReason)>> = BTreeMap::new();
     let published = PodReason::PublishedNotReady(PublishedNotReady { since: None });
@@ -330,7 +330,8 @@ pub(crate) fn advice(
         }
         let reasons: Vec<&PodReason> = pods.iter().map(|(_, reason)| *reason).collect();
         let is_alone = reason.is_ending() && is_left_to_ending;
-        let breaks = counts.is_down() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
+        let breaks =
+            counts.serves_nobody() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
         let severity = match (breaks, is_alone && counts.ending > 0) {
             (true, _) if reason.passes() => Severity::Warning,
             (true, _) => Severity::Error,
@@ -343,13 +344,13 @@ pub(crate) fn advice(
             Some(nodes) => remedy.of_static_pod(&nodes),
             None => remedy,
         };
-        let remedy = match reason.peers_wait() && counts.is_down() {
+        let remedy = match reason.peers_wait() && counts.serves_nobody() {
             true => with_peers(remedy),
             false => remedy,
         };
         let remedy = remedy.then(reason.patch(service).filter(|_| pods.len() == lasting));
         let mut message = PodReason::message(&reasons);
-        if breaks && reason.passes() {
+        if breaks && counts.is_down() && reason.passes() {
             message += "; clients fail now";
         }
         all.push(Advice {
@@ -389,13 +390,14 @@ fn with_peers(remedy: Remedy) -> Remedy {
     remedy.saying(sentence)
 }
 
-/// Returns the verdict. `advice` is sorted; `open` is the open question, if there is one.
+/// Returns the verdict. `advice` is sorted; `open` is what is not known, if it is a question about
+/// the Service.
 pub(crate) fn verdict(
     counts: Counts,
     what: &str,
     served_by: &ServedBy,
     advice: &[Advice],
-    open: Option<UnansweredQuestion>,
+    open: Option<&NotKnown>,
 ) -> ServiceVerdict {
     let worst = advice.first().filter(|advice| advice.severity > Severity::Info);
     // The alias of no name is broken; a Service without pods whose program starts them is not.
@@ -404,7 +406,7 @@ pub(crate) fn verdict(
     let is_empty_by_design = worst.is_none() && advice.iter().any(|it| it.code == Code::NoPodMatches);
     let status = match worst {
         _ if is_alias || is_empty_by_design => Status::NoEndpoints,
-        _ if open.is_some_and(UnansweredQuestion::hides_status) => Status::Unknown,
+        _ if open.is_some_and(|it| it.open.hides_status()) => Status::Unknown,
         Some(worst) if counts.is_down() && worst.passes => Status::Starting,
         _ if counts.is_down() => Status::Down,
         Some(_) => Status::Degraded,
@@ -417,7 +419,11 @@ pub(crate) fn verdict(
         _ if is_alias || is_empty_by_design => advice.first(),
         _ => worst,
     };
-    let message = match (numbers(counts, what, served_by), cause) {
+    let due = match open {
+        Some(NotKnown { from_files: true, .. }) => "would be published",
+        _ => "should receive traffic",
+    };
+    let message = match (numbers(counts, what, due, served_by), cause) {
         (Some(numbers), Some(cause)) if !is_alias && cause.pods > 1 => {
             format!("{numbers}; {} pods: {}", cause.pods, cause.message)
         }
@@ -434,12 +440,13 @@ pub(crate) fn verdict(
 }
 
 /// Returns a text with the number of pods that receive traffic, or that should if the former is not
-/// known. Returns `None` if there is nothing to count, or no pod should receive traffic.
-fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
+/// known: `due` says what these should. Returns `None` if there is nothing to count, or pods are
+/// not known.
+fn numbers(counts: Counts, what: &str, due: &str, served_by: &ServedBy) -> Option<String> {
     // Others run in the place of pods that have ended.
     let ended = Some(counts.ended).filter(|ended| *ended < counts.selected).unwrap_or_default();
     let (all, deleted) = (counts.selected - ended, counts.deleted);
-    if counts.receiving.is_none() && counts.ready == 0 {
+    if counts.receiving.is_none() && counts.ready == 0 && (all == 0 || !counts.none_is_due) {
         return None;
     }
     let others = match counts.others {
@@ -452,7 +459,7 @@ fn numbers(counts: Counts, what: &str, served_by: &ServedBy) -> Option<String> {
         others => (format!(" and {others}"), format!(", besides {others}")),
     };
     let numbers = match (counts.receiving, counts.ending) {
-        (None, _) => format!("{} of {all} {what} should receive traffic", counts.ready),
+        (None, _) => format!("{} of {all} {what} {due}", counts.ready),
         (Some(ready), _) if matches!(served_by, ServedBy::OtherProxy { .. }) => {
             format!(
                 "{ready} of {all} {what}{and} are ready for another proxy than kube-proxy, and whether it runs is not known"

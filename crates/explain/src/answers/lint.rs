@@ -257,20 +257,22 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
         let object = pods.object();
         of_fault("Cluster", object.clone(), &Read::new(objects, &object), &ProxyNotReady(pods).into())
     }));
-    problems.extend(backends::without_service(objects, lint_options.namespace.as_deref()).iter().map(
-        |missing| {
-            let Referrer { kind, object } = missing.reference.from.clone();
-            let service = &missing.reference.service;
-            of_fault(kind, object, &Read::new(objects, service), &missing.clone().into())
-        },
-    ));
+    problems.extend(
+        backends::without_service(objects, lint_options.namespace.as_deref(), options).iter().map(
+            |missing| {
+                let Referrer { kind, object } = missing.reference.from.clone();
+                let service = &missing.reference.service;
+                of_fault(kind, object, &Read::new(objects, service), &missing.clone().into())
+            },
+        ),
+    );
     problems.extend(not_attached(objects, now));
     problems.retain(|lint| {
         !lint_options.ignore.contains(&lint.code)
             && (lint_options.include_info || lint.severity > Severity::Info)
     });
     problems.sort_by(Lint::worst_first);
-    let Options { known, from_files, .. } = *options;
+    let (known, from_files) = (options.known, options.from_files());
     let not_read = Vec::new();
     LintReport { problems, services: checked.len(), checked, known, from_files, waiting, not_read }
 }

@@ -7,6 +7,7 @@ pub(crate) mod attached;
 pub(crate) mod defaults;
 pub mod details;
 pub(crate) mod edits;
+pub(crate) mod extent;
 pub(crate) mod external_name;
 pub(crate) mod json;
 pub(crate) mod lease;

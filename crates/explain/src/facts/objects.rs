@@ -518,6 +518,11 @@ impl Objects {
         self.raw.unread_services.insert(service);
     }
 
+    /// Notes that pods near a selector were left out, since a list of them was too long.
+    pub fn note_more_pods(&mut self) {
+        self.raw.has_more_pods = true;
+    }
+
     /// Notes that a Gateway or a class does not exist.
     pub fn note_absent(&mut self, object: Referrer) {
         self.raw.absent.insert(object);
@@ -701,6 +706,12 @@ impl Objects {
             hints.for_zones.iter().any(|hint| !self.zones.contains_key(&hint.name))
                 || hints.for_nodes.iter().any(|hint| !self.nodes.contains_key(&hint.name))
         })
+    }
+
+    /// Returns the addresses of the pods that are not in the network of their node.
+    pub fn addresses_of_pods(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let pods = self.pods.values().filter(|pod| !pod.host_network);
+        pods.flat_map(|pod| pod.pod_ips.iter().copied())
     }
 
     /// Returns the names of the nodes that pods are bound to.

@@ -1,10 +1,17 @@
 //! The options of the explained controllers, and what could be read.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use kube_endpoint_core_model::retirement::{RetiredNamespaces, Wanted};
-use kube_endpoint_core_model::{ObjectKey, Service, Timestamp};
+use kube_endpoint_core_model::{ObjectKey, Service, Text, Timestamp};
 use kube_endpoint_endpoints_controller as endpoints;
 use kube_endpoint_mirroring as mirroring;
 use kube_endpoint_slice_plan as slices;
+
+use crate::facts::extent::{Extent, FileContents};
+use crate::facts::objects::Objects;
 
 /// Options of the explained controllers, and limits of the explanation.
 #[derive(Clone, Debug)]
@@ -24,9 +31,9 @@ pub struct Options {
     pub late_after: i64,
     /// The kinds of the cluster that the objects contain.
     pub known: Known,
-    /// True if the objects are from files: a kind that is not known is not in them, and nobody
-    /// lacks a permission.
-    pub from_files: bool,
+    /// The contents of the files that the objects are from, if they are from files: a kind that is
+    /// not known is not in them, and nobody lacks a permission.
+    pub files: Option<Arc<FileContents>>,
     /// The pod whose connections to the Service the explanation looks at.
     pub from: Option<ObjectKey>,
     /// True if the explanation of a Service may name objects of other namespaces, because its
@@ -76,7 +83,7 @@ impl Default for Options {
             retired: Some(RetiredNamespaces::default()),
             late_after: 30,
             known: Known::ALL,
-            from_files: false,
+            files: None,
             from: None,
             other_namespaces: true,
         }
@@ -107,6 +114,44 @@ impl Options {
     #[must_use]
     pub fn with_from(self, from: Option<ObjectKey>) -> Self {
         Self { from, ..self }
+    }
+
+    /// Returns true if the objects are from files.
+    pub(crate) fn from_files(&self) -> bool {
+        self.files.is_some()
+    }
+
+    /// Returns true if the pods of a namespace are those of manifests: others may exist.
+    pub(crate) fn has_manifests_of_pods(&self, namespace: &str) -> bool {
+        self.files.as_ref().is_some_and(|files| files.of("pods", namespace) == Extent::Manifests)
+    }
+
+    /// Returns true if a Service of a namespace that was not read does not exist.
+    pub(crate) fn knows_services_of(&self, namespace: &str) -> bool {
+        self.files.as_ref().is_none_or(|files| files.of("services", namespace) != Extent::Nothing)
+    }
+
+    /// Returns the options with what is known in a namespace.
+    pub(crate) fn within(&self, namespace: &str) -> Cow<'_, Self> {
+        let known = self.files.as_ref().map_or(self.known, |files| files.known_in(namespace, self.known));
+        match known == self.known {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(self.clone().with_known(known)),
+        }
+    }
+
+    /// Returns the options for a Service whose pods are not known, if these are not.
+    pub(crate) fn without_pods(&self, are_unknown: bool) -> Cow<'_, Self> {
+        match are_unknown {
+            true => Cow::Owned(self.clone().with_known(Known { pods: false, ..self.known })),
+            false => Cow::Borrowed(self),
+        }
+    }
+
+    /// Returns a sentence for each kind that the files lack in a namespace with Services.
+    pub fn lacking(&self, objects: &Objects) -> Vec<String> {
+        let namespaces: BTreeSet<&Text> = objects.services().map(|service| &service.namespace).collect();
+        self.files.as_ref().map(|files| files.lacking(&namespaces)).unwrap_or_default()
     }
 
     /// Sets [`known`](Self::known).

@@ -69,6 +69,8 @@ pub(crate) struct RawFields {
     unlabelled_slices: BTreeSet<ObjectKey>,
     /// Events that tell why the pods of a workload cannot be created.
     failed_creates: BTreeMap<(ObjectKey, Text), RecentEvent>,
+    /// True if some pods of a namespace were left out, since a list of them was too long.
+    pub(crate) has_more_pods: bool,
     /// Pods of the same workload share one allocation.
     known: HashSet<Arc<Serving>>,
 }
@@ -218,6 +220,7 @@ impl RawFields {
         self.other_networks.extend(other.other_networks);
         self.unlabelled_slices.extend(other.unlabelled_slices);
         other.failed_creates.into_iter().for_each(|(of, event)| self.add_failed_create(of, event));
+        self.has_more_pods |= other.has_more_pods;
         self.known.extend(other.known);
     }
 

@@ -149,8 +149,16 @@ pub enum Idle {
 }
 
 /// The kinds of workloads that make pods.
-pub const WORKLOADS: [&str; 7] =
-    ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "Rollout"];
+pub const WORKLOADS: [&str; 8] = [
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+    "Rollout",
+];
 
 /// The group of Argo Rollouts.
 const ROLLOUTS: &str = "argoproj.io/";
@@ -168,7 +176,9 @@ impl Workload {
         let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
         // A server has given each one a selector; manifests of Jobs have none, nor do CronJobs.
-        let selector = Some(&spec["selector"]).filter(|selector| selector.is_object());
+        // That of a ReplicationController has labels alone.
+        let is_plain = kind == "ReplicationController";
+        let selector = Some(&spec["selector"]).filter(|selector| selector.is_object() && !is_plain);
         let selector = selector.and_then(|it| LabelSelectorFields::deserialize(it).ok());
         let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
         let is_owned = owner(object).is_some_and(|owner| WORKLOADS.contains(&text(&owner["kind"])));

@@ -1,10 +1,11 @@
 //! Codes: the stable names of all findings of an explanation. `docs/verdicts.md` has a section for
 //! each.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::findings::{About, Code};
 
@@ -38,6 +39,41 @@ pub struct UnknownCode(pub String);
 /// The page that describes the codes.
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
 
+/// The examples of codes, by identifier. A test makes them of the manifests.
+const EXAMPLES: &str = include_str!("examples.json");
+
+/// What a code means, with an example: its section of `docs/verdicts.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CodeExplanation {
+    pub code: Code,
+    pub name: &'static str,
+    pub severity: Severity,
+    /// The meaning, as one sentence.
+    pub title: &'static str,
+    /// When the finding holds, what it means, how its severity is decided. Lines end where those of
+    /// a terminal may.
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<CodeExample>,
+    /// The address of the section.
+    pub page: String,
+}
+
+/// A manifest with the finding, and what is said about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeExample {
+    /// The file in the repository.
+    pub manifest: String,
+    /// One sentence about it.
+    pub about: String,
+    /// The message of the finding.
+    pub message: String,
+    /// What to do, as a sentence.
+    pub remedy: String,
+    pub commands: Vec<String>,
+}
+
 impl Code {
     /// Returns the identifier, such as `EP012`.
     pub fn id(self) -> &'static str {
@@ -70,13 +106,20 @@ impl Code {
         PAGE
     }
 
-    /// Returns the documentation of the code for a terminal: its section of `docs/verdicts.md`,
-    /// without the example and without links.
-    pub fn documentation(self) -> String {
-        let About { id, name, title, .. } = self.about();
-        let (severity, text, address) =
-            (self.severity(), without_links(&self.about().text()), self.address());
-        format!("# {id} {name}\n\nSeverity {severity}. {title}\n\n{text}\n\n{address}\n")
+    /// Returns what the code means: its section of `docs/verdicts.md`, without links.
+    pub fn explanation(self) -> CodeExplanation {
+        let About { name, severity, title, .. } = *self.about();
+        // A test has written them.
+        let mut examples: BTreeMap<String, CodeExample> = serde_json::from_str(EXAMPLES).unwrap_or_default();
+        CodeExplanation {
+            code: self,
+            name,
+            severity,
+            title,
+            text: without_links(&self.about().text()),
+            example: examples.remove(self.id()),
+            page: self.address(),
+        }
     }
 
     /// Returns the address of the description of the code.
@@ -158,7 +201,7 @@ mod tests {
             without_links("see [EP073](#ep073-x) and [a](b), or [c] (d)"),
             "see EP073 and a, or [c] (d)"
         );
-        assert!(Code::ALL.iter().all(|code| !code.documentation().contains("](")));
+        assert!(Code::ALL.iter().all(|code| !code.explanation().text.contains("](")));
     }
 
     #[test]

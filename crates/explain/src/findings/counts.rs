@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::{Endpoint, EndpointSlice, Service, Text, address};
 use serde::Serialize;
 
-use crate::facts::options::Known;
+use crate::facts::options::{Known, Options};
 use crate::findings::PodReason;
 use crate::findings::pod::{PodExplanation, Publication};
 use crate::models::dead::DeadEndpoint;
@@ -39,6 +39,9 @@ pub struct Counts {
     /// The number of ready endpoints that receive traffic, that the controller did not write, and
     /// that belong to no pod of the Service.
     pub others: usize,
+    /// True if it is not known how many receive traffic, and no pod should.
+    #[serde(skip)]
+    pub(crate) none_is_due: bool,
 }
 
 impl Counts {
@@ -46,11 +49,19 @@ impl Counts {
     pub fn is_down(&self) -> bool {
         self.receiving == Some(0) && self.ending == 0 && self.others == 0
     }
+
+    /// Returns true if no endpoint receives traffic, or would if controllers wrote what they
+    /// should.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        self.is_down() || self.none_is_due
+    }
 }
 
 /// Counts the pods of a Service. If slices are unknown, the number of pods that receive traffic is
-/// known only if no pod should receive any.
-pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Known) -> Counts {
+/// known only if no pod should receive any. Files without slices may show another moment than that
+/// of the clients, so there it is known only if the Service has no pods.
+pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], options: &Options) -> Counts {
+    let known = options.known;
     let (deleted, staying): (Vec<&PodExplanation>, Vec<_>) = pods.iter().partition(|pod| pod.is_deleted);
     let of = |publication| staying.iter().filter(|pod| pod.publication == publication).count();
     let answers = |pod: &&PodExplanation| pod.publication == Publication::Ready && !pod.runs_nothing;
@@ -60,17 +71,19 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], known: Know
         |pod: &&PodExplanation| answers(pod) || !service.is_headless() && pod.is_ending_and_serving();
     let may_receive = ready > 0 || deleted.iter().any(may_end);
     let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let is_certain = known.slices || !may_receive && (pods.is_empty() || !options.from_files());
     let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {
         selected: staying.len(),
         ready,
         not_ready: of(Publication::NotReady) + of(Publication::Ready) - ready,
         left_out: of(Publication::LeftOut),
-        receiving: (known.slices || !may_receive).then(|| receiving.count()),
+        receiving: is_certain.then(|| receiving.count()),
         ended: staying.iter().filter(|pod| matches!(pod.reason, Some(PodReason::PodFinished(_)))).count(),
         deleted: deleted.len(),
         ending: deleted.iter().filter(is_ending).count(),
         others: 0,
+        none_is_due: !is_certain && !may_receive,
     }
 }
 
@@ -162,5 +175,6 @@ pub(crate) fn count_endpoints(
         deleted,
         ending,
         others: 0,
+        none_is_due: false,
     }
 }

@@ -6,24 +6,29 @@ use kube_endpoint_core_model::ObjectKey;
 use serde::Serialize;
 
 use super::Finding;
+use super::words::pairs;
 use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
 use crate::facts::remedy::{Remedy, Step};
 use crate::findings::code::Severity;
 use crate::findings::evidence::{Evidence, Read};
 use crate::findings::inputs::{FaultInputs, is_mirrored};
 use crate::findings::{NotWritten, PodReason};
-use crate::models::selection::RESOURCE;
+use crate::models::selection::{RESOURCE, Selection};
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
 
 about! {
     /// RBAC forbids you to list them, the manager's caches do not hold them, or the files that you
-    /// gave do not. The explanation
-    /// says what it could decide without them, and its notes name the objects that it could not
-    /// read. The status is UNKNOWN if the missing objects might show that the Service works, or
-    /// that it does not. It is certain otherwise: slices tell how many endpoints receive traffic,
-    /// and pods tell that no endpoint does if no pod is ready. Terminating endpoints, and addresses
-    /// that somebody lists as not ready, prove no fault: without pods or Endpoints the status is
-    /// UNKNOWN, too. The severity is error if no endpoint receives traffic; `lint` lists only that.
+    /// gave do not. The explanation says what it could decide without them, and its notes name the
+    /// objects that it could not read. The status is UNKNOWN if the missing objects might show that
+    /// the Service works, or that it does not. It is certain otherwise: slices tell how many
+    /// endpoints receive traffic, and pods tell that no endpoint does if no pod is ready.
+    /// Terminating endpoints, and addresses that somebody lists as not ready, prove no fault:
+    /// without pods or Endpoints the status is UNKNOWN, too. Files without slices, such as a dump
+    /// of `kubectl cluster-info`, tell how many pods would be published, and not what clients get,
+    /// unless the Service has no pods. Files with manifests alone do not tell of pods that an
+    /// operator makes: if no workload makes pods with the labels of a selector, and none is plainly
+    /// meant, they are not known. The severity is error if no endpoint receives traffic; `lint`
+    /// lists only that.
     EP001 "not-known" Warning
     "Objects that tell whether or why the Service works could not be read."
 }
@@ -40,6 +45,9 @@ pub struct NotKnown {
     /// True if the objects are from files that do not have these kinds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_files: bool,
+    /// The selector, if no pod of manifests has its labels: an operator may make the pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
 }
 
 impl Finding for NotKnown {
@@ -48,10 +56,10 @@ impl Finding for NotKnown {
         if inputs.is_alias() {
             return Vec::new();
         }
-        let (counts, from_files) = (inputs.counts, inputs.options.from_files);
+        let counts = inputs.counts;
         let Some(receiving) = counts.receiving else {
             let (kinds, open) = (kinds_of_traffic(inputs), UnansweredQuestion::Traffic);
-            return vec![Self { kinds, open, from_files }];
+            return vec![Self::new(inputs, kinds, open)];
         };
         let kinds = kinds_of_more(inputs);
         if kinds.is_empty() {
@@ -66,7 +74,7 @@ impl Finding for NotKnown {
             }
             _ => UnansweredQuestion::MoreTraffic,
         };
-        vec![Self { kinds, open, from_files }]
+        vec![Self::new(inputs, kinds, open)]
     }
 
     fn severity(&self) -> Option<Severity> {
@@ -82,7 +90,13 @@ impl Finding for NotKnown {
             let kinds =
                 self.kinds.iter().map(|kind| if *kind == "endpointselectors" { RESOURCE } else { kind });
             let get = ["get", &kinds.collect::<Vec<_>>().join(","), "-o", "yaml"];
-            let sentence = format!("Give a file with {}, too, if there is a cluster", and(&self.kinds));
+            let sentence = match &self.selector {
+                None => format!("Give a file with {}, too, if there is a cluster", and(&self.kinds)),
+                Some(_) => format!(
+                    "Give a file with {}, too, if there is a cluster; if no operator makes the pods, correct spec.selector or give the workload",
+                    and(&self.kinds)
+                ),
+            };
             return Remedy::ask(ServiceOwner, sentence).shown_by([Step::kubectl_in(&service.namespace, get)]);
         }
         let in_namespace = |kind| Step::kubectl_in(&service.namespace, ["auth", "can-i", "list", kind]);
@@ -103,8 +117,35 @@ impl Finding for NotKnown {
 impl fmt::Display for NotKnown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.kinds.iter().map(|kind| plural(kind)).collect();
-        let fate = if self.from_files { "are not in the files" } else { "could not be read" };
-        write!(f, "{} {fate}, so {} is not known", and(&kinds), self.open.subject())
+        let (kinds, subject) = (and(&kinds), self.open.subject());
+        let subject = match self.open {
+            UnansweredQuestion::Traffic if self.from_files => "what clients get",
+            _ => subject,
+        };
+        match &self.selector {
+            Some(selector) => {
+                write!(
+                    f,
+                    "{subject} is not known: no workload of the files makes pods with the labels {selector}"
+                )
+            }
+            None if self.from_files => write!(f, "{subject} is not known: {kinds} are not in the files"),
+            None => write!(f, "{kinds} could not be read, so {subject} is not known"),
+        }
+    }
+}
+
+impl NotKnown {
+    fn new(inputs: &FaultInputs<'_>, kinds: Vec<&'static str>, open: UnansweredQuestion) -> Self {
+        let options = inputs.options;
+        let are_unmade =
+            kinds.contains(&"pods") && options.has_manifests_of_pods(&inputs.service.key.namespace);
+        let selector = match inputs.selection {
+            Selection::Own(selector) => Some(pairs(selector)),
+            Selection::Attached { selector, .. } => Some(selector.to_string()),
+            _ => None,
+        };
+        Self { kinds, open, from_files: options.from_files(), selector: selector.filter(|_| are_unmade) }
     }
 }
 

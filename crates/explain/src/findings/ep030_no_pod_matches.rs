@@ -24,7 +24,9 @@ about! {
     /// the first place to look at; and some programs have renamed their roles, such as `master` to
     /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
     /// finding says why: it is scaled to zero, paused, suspended or finished, no node matches it,
-    /// or no controller has looked at it. Only `explain` reads workloads. The private Service of a
+    /// or no controller has looked at it. `lint` reads workloads only from files. If files have
+    /// manifests alone, an operator may make the pods, so the code is
+    /// [EP001](#ep001-not-known) unless a workload is plainly meant. The private Service of a
     /// Knative revision has no pods while nobody sends requests, and so does the canary Service of
     /// Flagger between releases; a global Service of Cilium may have its pods in other clusters.
     /// These are an info, and so is a CronJob between its runs.
@@ -57,7 +59,7 @@ impl NoPodMatches {
 
 /// Returns a workload that makes no pods, if it and no other one would make those of the Service.
 fn idle_workload(inputs: &FaultInputs<'_>) -> Option<IdleWorkload> {
-    let selected: Vec<&Workload> = inputs.selected_workloads().collect();
+    let selected: Vec<&Workload> = inputs.unselected().selected_workloads().collect();
     // The pods of one that makes some are on their way.
     let all_are_idle = selected.iter().all(|workload| workload.idle.is_some());
     selected.first().filter(|_| all_are_idle)?.why_idle()
@@ -69,7 +71,7 @@ impl Finding for NoPodMatches {
             selector: pairs(selector),
             endpoint_selector: None,
             workload: idle_workload(inputs),
-            cause: inputs.why_no_pod(),
+            cause: inputs.unselected().why_no_pod(),
         });
         let attached = inputs.endpoint_selector_without_pods().map(|(name, selector)| {
             let nearest = inputs.selected_by.and_then(|by| by.not_selected.first());
@@ -136,7 +138,7 @@ fn remedy_of(cause: &NoPods, service: &ObjectKey) -> Remedy {
             ServiceOwner,
             format!("Remove {label} from spec.selector: this label changes with each rollout"),
         ),
-        NoPods::NoPodHasRole { label, wanted, pods, count, none_is_ready: true } => Remedy::ask(
+        NoPods::NoPodHasRole { label, wanted, pods, count, none_is_ready: true, .. } => Remedy::ask(
             PodOwner,
             format!(
                 "Look first at why {} {} not ready: the program sets {label}={wanted} on the pod that has the role; leave spec.selector as it is",
@@ -223,14 +225,15 @@ fn text(cause: &NoPods) -> String {
             format!("; {count} {noun}, {example}, {meet} all of it but {requirement}")
         }
         NoPods::LabelOfRollout { label } => format!("; the value of {label} changes with each rollout"),
-        NoPods::NoPodHasRole { label, pods, count, none_is_ready, .. } => {
+        NoPods::NoPodHasRole { label, pods, count, at_least, none_is_ready, .. } => {
             let (pod, have) = if *count == 1 { ("pod", "has") } else { ("pods", "have") };
             let ready = match (*none_is_ready, *count) {
                 (false, _) => "",
                 (true, 1) => ", and it is not ready",
                 (true, _) => ", and none of them is ready",
             };
-            format!("; {pod} {} {have} all of them but {label}{ready}", some(pods, *count))
+            let least = if *at_least { "at least " } else { "" };
+            format!("; {least}{pod} {} {have} all of them but {label}{ready}", some(pods, *count))
         }
         NoPods::RoleRenamed { label, found, pods, .. } => {
             let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
@@ -247,10 +250,11 @@ fn text(cause: &NoPods) -> String {
             let (pod, have) = if pods.len() == 1 { ("pod", "has") } else { ("pods", "have") };
             format!("; {pod} {} {have} {}", some(pods, pods.len()), differ.join(", "))
         }
-        NoPods::PodsLackLabel { workload, label, wanted, count, .. } => {
+        NoPods::PodsLackLabel { workload, label, wanted, count, at_least, .. } => {
             let lack = if *count == 1 { "1 pod of" } else { &*format!("{count} pods of") };
             let verb = if *count == 1 { "lacks" } else { "lack" };
-            format!("; {lack} {workload} {verb} the label {label}={wanted}")
+            let least = if *at_least { "at least " } else { "" };
+            format!("; {least}{lack} {workload} {verb} the label {label}={wanted}")
         }
         NoPods::ScaledToZero { by: by @ "Flagger" } => {
             format!("; {by} scales the pods to zero between releases")

@@ -80,9 +80,10 @@ impl fmt::Display for PodsNearlyMatch {
             Some(name) => write!(f, "EndpointSelector {name} selects no pod")?,
             None => f.write_str("no pod matches the selector")?,
         }
+        let least = if self.nearest.at_least { "at least " } else { "" };
         match self.count {
-            1 => f.write_str(", but 1 pod differs")?,
-            count => write!(f, ", but {count} pods differ")?,
+            1 => write!(f, ", but {least}1 pod differs")?,
+            count => write!(f, ", but {least}{count} pods differ")?,
         }
         write!(f, " in one label only: {}", self.nearest)
     }
@@ -112,5 +113,34 @@ mod tests {
             "metadata": {"name": "web-2", "labels": {"app": "web", "tier": "frontned"}},
         });
         assert!(!example("ep031-pods-nearly-match").and(ready).finds(Code::PodsNearlyMatch));
+    }
+
+    /// A list of pods may be too long to be read to its end, and a few pods of a group are read.
+    #[test]
+    fn pods_that_were_not_read_are_not_counted_as_not_ready() {
+        use kube_endpoint_core_model::ObjectKey;
+        use serde_json::Value;
+
+        use crate::facts::objects::Objects;
+        use crate::facts::options::Options;
+        use crate::findings::testing::explain;
+
+        let said = |pods: usize, has_more: bool| {
+            let service = json!({"kind": "Service", "metadata": {"name": "web"},
+                "spec": {"selector": {"app": "frontend"}, "ports": [{"port": 80}]}});
+            let pod = |at| json!({"kind": "Pod", "metadata": {"name": format!("a-{at}"), "labels": {"app": "frontned"}}});
+            let all: Vec<Value> = (0..pods).map(pod).chain([service]).collect();
+            let mut objects = Objects::read(all).unwrap();
+            if has_more {
+                objects.note_more_pods();
+            }
+            let (now, web) = ("2026-01-01T00:00:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
+            let topology = objects.topology(0.0);
+            explain(&objects, &web, &topology, now, None, &Options::default()).unwrap().verdict.message
+        };
+        let (few, many, more) = (said(3, false), said(9, false), said(9, true));
+        assert!(few.contains("3 pods differ") && few.contains("and 1 more, none of them ready"), "{few}");
+        assert!(many.contains("9 pods differ") && many.ends_with("and 7 more)"), "{many}");
+        assert!(more.contains("at least 9 pods differ") && more.ends_with("and at least 7 more)"), "{more}");
     }
 }

@@ -1,6 +1,6 @@
 //! A targetPort is a number that containers of the pods do not declare.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
@@ -75,7 +75,10 @@ impl Finding for PortNotDeclared {
     /// A container may listen on ports that it does not declare, so this asks for other signs
     /// before it warns.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        [by_any(inputs), by_some(inputs), of_other_protocol(inputs)].concat()
+        let ready = inputs.ready_pods().map(Declarations::of);
+        let ready = ready.as_ref();
+        let of_ready = |ready| [by_some(inputs, ready), of_other_protocol(inputs, ready)].concat();
+        [by_any(inputs, ready), ready.map(of_ready).unwrap_or_default()].concat()
     }
 
     /// It is a warning if something else than the missing declaration shows that clients are
@@ -185,9 +188,50 @@ impl PortNotDeclared {
     }
 }
 
+/// What the ready pods declare, looked up by number: a Service may have as many ports as its pods.
+struct Declarations<'a> {
+    pods: Vec<ReadyPod<'a>>,
+    /// The positions of the pods that declare a number, with any protocol.
+    by_number: BTreeMap<i32, BTreeSet<usize>>,
+    /// The protocols for which a number is declared.
+    protocols: BTreeMap<i32, BTreeSet<&'a Text>>,
+    /// The names of a number.
+    names: BTreeMap<i32, BTreeSet<&'a Text>>,
+    /// The numbers that probes ask.
+    probed: BTreeSet<i32>,
+}
+
+impl<'a> Declarations<'a> {
+    fn of(pods: Vec<ReadyPod<'a>>) -> Self {
+        let (mut by_number, mut protocols, mut names, mut probed): (BTreeMap<_, BTreeSet<_>>, _, _, _) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        for (at, (_, serving)) in pods.iter().enumerate() {
+            for port in serving.ports() {
+                let number = port.container_port;
+                by_number.entry(number).or_default().insert(at);
+                protocols.entry(number).or_insert_with(BTreeSet::new).insert(&port.protocol);
+                names.entry(number).or_insert_with(BTreeSet::new).insert(&port.name);
+            }
+            probed.extend(serving.containers.iter().filter_map(|it| it.probe));
+        }
+        Self { pods, by_number, protocols, names, probed }
+    }
+
+    /// Returns the only port for clients that all pods declare for a protocol.
+    fn only(&self, protocol: &Text) -> Option<i32> {
+        let only = |(_, serving): &ReadyPod<'_>| {
+            let for_clients = serving.ports().filter(|it| it.protocol == *protocol && !is_internal(&it.name));
+            let numbers: BTreeSet<i32> = for_clients.map(|it| it.container_port).collect();
+            numbers.first().copied().filter(|_| numbers.len() == 1 && serving.declares_all())
+        };
+        let all: BTreeSet<i32> = self.pods.iter().map(only).collect::<Option<_>>()?;
+        all.first().copied().filter(|_| all.len() == 1)
+    }
+}
+
 /// Returns the target ports whose number no container of the pods declares. This says nothing if a
 /// pod declares none; and most declare the wrong protocol, so it looks at the number alone.
-fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
+fn by_any(inputs: &FaultInputs<'_>, ready: Option<&Declarations<'_>>) -> Vec<PortNotDeclared> {
     let mut declared: BTreeSet<i32> = BTreeSet::new();
     for pod in inputs.pods.iter().filter(|pod| !pod.is_terminal()) {
         if pod.ports.is_empty() {
@@ -198,9 +242,15 @@ fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
     if declared.is_empty() {
         return Vec::new();
     }
+    let mut only_of: BTreeMap<&Text, Option<i32>> = BTreeMap::new();
     let not_declared = numbers(inputs.service).filter(|(_, number)| !declared.contains(number));
     let found = not_declared.map(|(port, number)| {
-        let only = only_port(inputs, port, number);
+        let only = || only_port(inputs.service, ready?, &port.protocol);
+        let only = only_of.entry(&port.protocol).or_insert_with(only).filter(|_| {
+            // Operators do not declare the port of their metrics.
+            let is_internal = is_internal(&port.name) || is_internal(&inputs.service.key.name);
+            !is_internal && ready.is_some_and(|ready| !ready.probed.contains(&number))
+        });
         let declared = declared.iter().copied().collect();
         PortNotDeclared::of(port, number, declared, NotDeclared::All { only })
     });
@@ -210,28 +260,14 @@ fn by_any(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
 /// Returns the only port for clients that all ready pods declare, if no port of the Service leads
 /// to it: the targetPort is then likely wrong. A pod with several ports listens where its
 /// configuration says, as gateways do.
-fn only_port(inputs: &FaultInputs<'_>, port: &ServicePort, target: i32) -> Option<i32> {
-    // Operators do not declare the port of their metrics.
-    if is_internal(&port.name) || is_internal(&inputs.service.key.name) {
-        return None;
-    }
-    let is_led_to = |serving: &Serving, number: i32| {
-        inputs.service.ports.iter().any(|other| match &other.target_port {
-            TargetPort::Number(other) => *other == number,
-            TargetPort::Name(name) => {
-                serving.ports().any(|one| one.name == *name && one.container_port == number)
-            }
-        })
-    };
-    let only = |(_, serving): &ReadyPod<'_>| {
-        let is_asked = serving.containers.iter().any(|it| it.probe == Some(target));
-        let for_clients = serving.ports().filter(|it| it.protocol == port.protocol && !is_internal(&it.name));
-        let numbers: BTreeSet<i32> = for_clients.map(|it| it.container_port).collect();
-        let only = numbers.first().copied().filter(|_| numbers.len() == 1)?;
-        (!is_asked && serving.declares_all() && !is_led_to(serving, only)).then_some(only)
-    };
-    let all: BTreeSet<i32> = inputs.ready_pods()?.iter().map(only).collect::<Option<_>>()?;
-    all.first().copied().filter(|_| all.len() == 1)
+fn only_port(service: &Service, ready: &Declarations<'_>, protocol: &Text) -> Option<i32> {
+    let only = ready.only(protocol)?;
+    let names = ready.names.get(&only);
+    let is_led_to = service.ports.iter().any(|other| match &other.target_port {
+        TargetPort::Number(other) => *other == only,
+        TargetPort::Name(name) => names.is_some_and(|names| names.contains(name)),
+    });
+    (!is_led_to).then_some(only)
 }
 
 /// Returns true if a port or a Service with this name is not for the clients of a program.
@@ -243,17 +279,19 @@ fn is_internal(name: &str) -> bool {
 
 /// Returns the target ports that some pods declare and others do not, if these declare others, or a
 /// Job owns them.
-fn by_some(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
-    let Some(pods) = inputs.ready_pods() else { return Vec::new() };
+fn by_some(inputs: &FaultInputs<'_>, ready: &Declarations<'_>) -> Vec<PortNotDeclared> {
     let mut found = Vec::new();
     for (port, target) in numbers(inputs.service) {
-        let (with, without): (Vec<ReadyPod<'_>>, Vec<_>) =
-            pods.iter().copied().partition(|(_, serving)| serving.declares(target));
-        if with.iter().all(|(_, serving)| job(serving).is_some()) {
+        let Some(with) = ready.by_number.get(&target).filter(|with| with.len() < ready.pods.len()) else {
+            continue;
+        };
+        let is_served = |at: &usize| ready.pods.get(*at).is_some_and(|(_, serving)| job(serving).is_none());
+        if !with.iter().any(is_served) {
             continue;
         }
-        let (of_jobs, others): (Vec<_>, Vec<_>) =
-            without.into_iter().partition(|(_, serving)| job(serving).is_some());
+        let without = ready.pods.iter().enumerate().filter(|(at, _)| !with.contains(at));
+        let (of_jobs, others): (Vec<ReadyPod<'_>>, Vec<_>) =
+            without.map(|(_, pod)| *pod).partition(|(_, serving)| job(serving).is_some());
         let jobs: BTreeSet<&Text> = of_jobs.iter().filter_map(|(_, serving)| job(serving)).collect();
         found.extend(jobs.into_iter().map(|name| {
             let own: Vec<_> =
@@ -276,23 +314,20 @@ fn by_some(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
 
 /// Returns the ports whose number all pods that declare it declare for another protocol. A Service
 /// that has the number for both protocols does so on purpose.
-fn of_other_protocol(inputs: &FaultInputs<'_>) -> Vec<PortNotDeclared> {
-    let Some(pods) = inputs.ready_pods() else { return Vec::new() };
+fn of_other_protocol(inputs: &FaultInputs<'_>, ready: &Declarations<'_>) -> Vec<PortNotDeclared> {
+    let mut asked: BTreeMap<i32, usize> = BTreeMap::new();
+    numbers(inputs.service).for_each(|(_, number)| *asked.entry(number).or_default() += 1);
     let mut found = Vec::new();
     for (port, target) in numbers(inputs.service) {
-        let has_both = numbers(inputs.service).filter(|(_, number)| *number == target).count() > 1;
-        let is_probed = |serving: &Serving| serving.containers.iter().any(|it| it.probe == Some(target));
-        let ports = pods.iter().flat_map(|(_, serving)| serving.ports());
-        let protocols: BTreeSet<&Text> =
-            ports.filter(|one| one.container_port == target).map(|one| &one.protocol).collect();
-        let mut protocols = protocols.into_iter();
+        let mut protocols = ready.protocols.get(&target).into_iter().flatten();
         let (Some(has), None) = (protocols.next(), protocols.next()) else { continue };
+        let has_both = asked.get(&target).is_some_and(|ports| *ports > 1);
         // A probe shows that the container listens for TCP.
-        let is_tcp = *port.protocol == *"TCP" && pods.iter().any(|(_, serving)| is_probed(serving));
-        if has_both || *has == port.protocol || is_tcp {
+        let is_tcp = *port.protocol == *"TCP" && ready.probed.contains(&target);
+        if has_both || **has == port.protocol || is_tcp {
             continue;
         }
-        let protocol = NotDeclared::Protocol { has: has.clone(), wanted: port.protocol.clone() };
+        let protocol = NotDeclared::Protocol { has: (*has).clone(), wanted: port.protocol.clone() };
         found.push(PortNotDeclared::of(port, target, vec![target], protocol));
     }
     found

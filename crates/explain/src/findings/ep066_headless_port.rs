@@ -56,12 +56,13 @@ impl Finding for HeadlessPort {
             return Vec::new();
         }
         let has_pod_names = inputs.pods.iter().any(|pod| pod.hostname.is_some());
+        let declared = declared_by_all(inputs.pods);
         let slices = || inputs.slices().iter().filter(|slice| has_ready(slice));
         let differs = |port: &ServicePort| {
             let held = slices().flat_map(|slice| slice.ports.iter());
             let numbers = held.filter_map(|held| number_for(held, port));
             let targets: BTreeSet<u16> = numbers.filter(|number| i32::from(*number) != port.port).collect();
-            let is_found = !targets.is_empty() && !may_listen(inputs.pods, port.port);
+            let is_found = !targets.is_empty() && !declared.contains(&port.port);
             is_found.then(|| Self {
                 port: port.port,
                 name: port.name.clone(),
@@ -125,11 +126,12 @@ impl HeadlessPort {
     }
 }
 
-/// Returns true if all pods declare a port, or if the ports that they declare are not known.
-fn may_listen(pods: &[Arc<Pod>], number: i32) -> bool {
-    let mut pods = pods.iter().filter(|pod| !pod.is_terminal()).peekable();
-    let declares = |pod: &Pod| pod.ports.iter().any(|port| port.container_port == number);
-    pods.peek().is_some() && pods.all(|pod| declares(pod))
+/// Returns the ports that all pods declare: they may listen there.
+fn declared_by_all(pods: &[Arc<Pod>]) -> BTreeSet<i32> {
+    let of = |pod: &Arc<Pod>| pod.ports.iter().map(|port| port.container_port).collect::<BTreeSet<i32>>();
+    let mut pods = pods.iter().filter(|pod| !pod.is_terminal());
+    let first = pods.next().map(of).unwrap_or_default();
+    pods.fold(first, |common, pod| &common & &of(pod))
 }
 
 #[cfg(test)]

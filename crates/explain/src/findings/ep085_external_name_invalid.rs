@@ -92,7 +92,7 @@ fn shortened(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
 fn misled(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
     let (objects, own) = (inputs.objects, &inputs.service.key);
     let first = service_of(external_name)?;
-    let from_files = inputs.options.from_files;
+    let from_files = inputs.options.from_files();
     // Who has another Service of a namespace has all of them; from a server, this is certain for
     // that of the alias only.
     let mut others = objects.services().filter(|key| *key != own && key.namespace == first.namespace);
@@ -218,7 +218,8 @@ mod tests {
                 "spec": {"type": "ExternalName", "externalName": "db.shop.svc.cluster.local"}});
             let mut objects = Objects::read([to_db]).unwrap();
             objects.note_listed_services(namespace);
-            let options = Options { from_files, ..Options::default() };
+            let files = from_files.then(Default::default);
+            let options = Options { files, ..Options::default() };
             let now = "2026-01-01T00:10:00Z".parse().unwrap();
             let found = lint(&objects, now, &options, &LintOptions::default());
             found.problems.iter().any(|lint| lint.code == Code::ExternalNameInvalid)

@@ -38,7 +38,7 @@ impl Finding for PodsNotCreated {
     /// label of its pods.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let none_runs = inputs.options.known.pods && inputs.pods.iter().all(|pod| pod.is_terminal());
-        let is_meant = || inputs.why_no_pod() == NoPods::ScaledToZero { by: "Knative" };
+        let is_meant = || inputs.unselected().why_no_pod() == NoPods::ScaledToZero { by: "Knative" };
         let key = &inputs.service.key;
         if !inputs.is_selecting() || !none_runs || is_meant() {
             return Vec::new();
@@ -52,7 +52,7 @@ impl Finding for PodsNotCreated {
             _ => Vec::new(),
         };
         let values = values.into_iter().filter(|value| value.len() > 2);
-        let workloads = inputs.selected_workloads().map(|workload| &*workload.key.name);
+        let workloads = inputs.unselected().selected_workloads().map(|workload| &*workload.key.name);
         let names: Vec<&str> = std::iter::once(&*key.name).chain(values).chain(workloads).collect();
         let owners = inputs.pods.iter().filter_map(|pod| raw.serving(&pod.key)?.owner.as_ref());
         let owners: Vec<&(Text, Text)> = owners.collect();

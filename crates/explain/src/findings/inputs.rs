@@ -35,6 +35,7 @@ use crate::models::unwritten::Changes;
 
 pub use behind::Behind;
 pub(crate) use ready_pods::ReadyPod;
+pub(crate) use selector::Unselected;
 pub(crate) use unused::{PortsOfFamily, asked_for, other_ports};
 
 /// The facts and models of a Service. Findings are functions of it.

@@ -42,6 +42,9 @@ pub struct NearMatch {
     /// pods of another program, or in another role, and the pods that are meant do not exist.
     pub is_typo: bool,
     pub count: usize,
+    /// True if there may be more: a list was too long to be read to its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     pub pods: Vec<Text>,
     /// How many of `pods` are ready, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +52,11 @@ pub struct NearMatch {
 }
 
 impl NearMatch {
+    /// Returns true if it is known that none of the pods is ready: all of them were looked at.
+    pub(crate) fn none_is_ready(&self) -> bool {
+        self.ready == Some(0) && self.count == self.pods.len() && !self.at_least
+    }
+
     /// Returns a text that says how the label differs, without the pods.
     pub fn differs(&self) -> String {
         let Self { label, wanted, found, .. } = self;
@@ -65,11 +73,15 @@ impl fmt::Display for NearMatch {
         f.write_str(&self.differs())?;
         let names: Vec<&str> = pods.iter().take(2).map(|name| &**name).collect();
         let more = count.saturating_sub(names.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let ready = match (self.ready, *count) {
-            (Some(0), 1) => ", not ready",
-            (Some(0), _) => ", none of them ready",
-            _ => "",
+        let more = match (more, self.at_least) {
+            (0, false) => String::new(),
+            (0, true) => " and perhaps more".to_owned(),
+            (more, at_least) => format!(" and {}{more} more", if at_least { "at least " } else { "" }),
+        };
+        let ready = match *count {
+            _ if !self.none_is_ready() => "",
+            1 => ", not ready",
+            _ => ", none of them ready",
         };
         write!(f, " (pod{} {}{more}{ready})", if *count == 1 { "" } else { "s" }, names.join(", "))
     }
@@ -232,6 +244,7 @@ impl NearIndex {
                 found: group.value.clone(),
                 is_typo: *is_typo,
                 count: group.pods,
+                at_least: false,
                 pods: group.names.clone(),
                 ready: None,
             });

@@ -42,6 +42,7 @@ impl Planned {
         now: Timestamp,
         options: &Options,
     ) -> Self {
+        let options = &*options.within(&key.namespace);
         let service = objects.service(key).map(|service| &**service);
         let selection = |service| Selection::of(objects, service, options.known);
         let pods = service.map(|service| selection(service).pods(objects, &key.namespace));

@@ -46,7 +46,10 @@ impl Report {
             |text: &str| document.sentence(vec![plain("  ")], text, Emphasis::None, layout.columns);
         let missing = self.missing();
         if missing.is_empty() {
-            fact("No missing permission was found.");
+            fact(match self.knows_permissions {
+                true => "No missing permission was found.",
+                false => "Missing permissions are not known.",
+            });
         }
         missing.iter().for_each(|missing| fact(missing));
         self.certificates.iter().for_each(|certificate| fact(certificate));
@@ -55,8 +58,9 @@ impl Report {
             let (name, policy) = (&hook.name, &hook.failure_policy);
             fact(&format!("Webhook {name} may {what} writes (failurePolicy {policy})."));
         }
-        if let Some(changes) = &self.changes {
-            fact(&changes_in_words(changes));
+        match &self.changes {
+            Some(changes) => fact(&changes_in_words(changes)),
+            None => fact("What kube-endpoint-manager would write is not known."),
         }
         for (heading, lines, emphasis) in
             [("To do", &self.to_do, Emphasis::Bad), ("Not known", &self.not_known, Emphasis::Warning)]

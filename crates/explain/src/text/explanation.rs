@@ -15,7 +15,7 @@ use crate::facts::details::LastWrite;
 use crate::findings::code::Severity;
 use crate::findings::finding::Problem;
 use crate::findings::pod::{Place, PodExplanation};
-use crate::findings::{Code, PodReason};
+use crate::findings::{Code, Fault, NotKnown, PodReason};
 use crate::models::hint::HintReason;
 
 /// The maximum number of pods for each reason, unless the layout is wide.
@@ -131,6 +131,11 @@ impl Explanation {
         self.to_do.iter().take(ITEMS).any(|advice| advice.message.contains(text))
     }
 
+    /// Returns true if what clients get is not known because files do not have it.
+    fn is_from_files(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault, Fault::NotKnown(NotKnown { from_files: true, .. })))
+    }
+
     /// Says which EndpointSelector selects the pods. Faults tell about one that does not.
     fn add_selector(&self, document: &mut Document, layout: Layout) {
         let Some(by) = self.selected_by.as_ref().filter(|by| !by.requirements.is_empty()) else { return };
@@ -155,11 +160,10 @@ impl Explanation {
         for PodGroup { advice, code, severity, message, pods } in groups.iter().take(listed) {
             let count = number(pods.len(), "pod");
             let is_known = self.pods_by_publication.receiving.is_some();
+            let due = if self.is_from_files() { "would be published" } else { "should receive traffic" };
             let (code, emphasis, text) = match (*code, advice) {
                 (Code::Published, _) if is_known => (*code, Emphasis::Good, format!("{count} published.")),
-                (Code::Published, _) => {
-                    (Code::NotKnown, Emphasis::Warning, format!("{count} should receive traffic."))
-                }
+                (Code::Published, _) => (Code::NotKnown, Emphasis::Warning, format!("{count} {due}.")),
                 (_, Some(_)) => (*code, severity.emphasis(), format!("{count}.")),
                 (_, None) => (*code, severity.emphasis(), format!("{count}: {message}.")),
             };

@@ -5,6 +5,7 @@
 //! own style.
 
 mod backends;
+mod code;
 mod doctor;
 mod document;
 mod explanation;

@@ -7,7 +7,7 @@ use kube_endpoint_explain::doctor::examine;
 use kube_endpoint_explain::leftovers::{Cleanup, CleanupItem, Outcome, OutputKind};
 use kube_endpoint_explain::retire::Report;
 use kube_endpoint_explain::{
-    API_VERSION, LintOptions, Objects, Options, diff, explain, explain_backends, explain_pod, lint,
+    API_VERSION, Code, LintOptions, Objects, Options, diff, explain, explain_backends, explain_pod, lint,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -69,6 +69,7 @@ pub(super) fn recorded() -> Vec<Named> {
         let report = Report::of(&retire::facts(cluster));
         all.push((cluster.to_owned(), document("RetireReport", &report)));
     }
+    all.push(("EP012".to_owned(), document("CodeExplanation", &Code::PortNameNotFound.explanation())));
     let wrong = manifests().remove("ep121-backend-port-not-found.yaml").unwrap();
     let objects = Objects::read(wrong.objects).unwrap();
     let ingress = of_objects("ingress", &objects, shop::now(), &Options::default());
@@ -99,6 +100,9 @@ fn of_tests() -> Vec<Named> {
         hints.map(|cluster| explanations::objects(&explanations::settled(cluster))).into();
     objects.push(leader::by_lease(&[1], Some(leader::lease("web-1", "2026-01-01T00:10:00.000000Z"))));
     objects.push(unread);
+    let mut nearly = explanations::objects(&explanations::settled(web().pods("wbe", 1)));
+    nearly.note_more_pods();
+    objects.push(nearly);
     let now = "2026-01-01T00:10:00Z".parse().unwrap();
     objects.iter().flat_map(|objects| of_objects("a test", objects, now, &Options::default())).collect()
 }

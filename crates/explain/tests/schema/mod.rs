@@ -21,11 +21,12 @@ use crate::generated;
 use crate::json_schema::Schema;
 
 /// The kinds of documents, and the commands that print them.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("ServiceExplanation", "explain"),
     ("BriefExplanation", "explain --brief"),
     ("PodExplanation", "explain pod"),
     ("BackendsExplanation", "explain ingress, deployment and the like"),
+    ("CodeExplanation", "explain CODE"),
     ("LintReport", "lint"),
     ("Diff", "diff"),
     ("DoctorReport", "doctor"),

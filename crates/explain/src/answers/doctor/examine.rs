@@ -19,7 +19,9 @@ pub fn examine(facts: &Facts, now: Timestamp) -> Report {
     let loops = judge(facts, now);
     let two_at_once = two_at_once(facts, &loops, now);
     let missing = missing(facts);
-    let changes = facts.changes.as_ref().ok().map(changes);
+    // What was not read may be what has to be written.
+    let is_known = |counts: &&Counts| !counts.writes.is_empty() || counts.not_read.is_empty();
+    let changes = facts.changes.as_ref().ok().filter(is_known).map(changes);
     let to_do = to_do(facts, &loops, &two_at_once, &missing, changes.as_ref(), now);
     let not_known = not_known(facts, &loops, &two_at_once, now);
     Report {
@@ -34,6 +36,8 @@ pub fn examine(facts: &Facts, now: Timestamp) -> Report {
         loops,
         two_at_once,
         missing_permissions: missing,
+        knows_permissions: facts.own_reviews.is_ok()
+            && facts.manager_reviews.as_ref().is_none_or(Result::is_ok),
         certificates: certificates(facts),
         webhooks: facts.webhooks.clone().unwrap_or_default(),
         changes,

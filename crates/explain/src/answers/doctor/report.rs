@@ -24,6 +24,9 @@ pub struct Report {
     /// True if kube-endpoint-manager and another controller write at the same time.
     pub two_at_once: TwoAtOnce,
     pub missing_permissions: Vec<Missing>,
+    /// True if the server answered all questions about permissions.
+    #[serde(skip)]
+    pub knows_permissions: bool,
     /// Sentences about the certificates of kube-endpoint-manager.
     pub certificates: Vec<String>,
     pub webhooks: Vec<Webhook>,

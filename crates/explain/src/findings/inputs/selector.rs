@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{LabelSelector, ObjectKey, Pod, StringMap, Text};
+use kube_endpoint_core_model::{LabelSelector, ObjectKey, Pod, Service, StringMap, Text};
 
 use super::FaultInputs;
+use crate::facts::objects::Objects;
+use crate::facts::options::Options;
 use crate::facts::workload::Workload;
-use crate::models::near::{NoPods, stem};
+use crate::models::near::{NearMatches, NoPods, stem};
 use crate::models::programs;
 use crate::models::selection::Selection;
 
@@ -34,8 +36,46 @@ impl FaultInputs<'_> {
         self.is_selecting() && self.options.known.pods && self.pods.is_empty()
     }
 
+    /// Returns what is known about a selector without pods.
+    pub(crate) fn unselected(&self) -> Unselected<'_> {
+        let &Self { objects, service, selection, nearly_matching: near, .. } = self;
+        Unselected { objects, service, selection, near }
+    }
+
+    /// Returns true if nobody selects pods for the Service because the key of its annotation is
+    /// mistyped.
+    pub(crate) fn names_a_selector_wrongly(&self) -> bool {
+        let mut mistyped = self.objects.raw.mistyped_keys(&self.service.key).iter();
+        matches!(self.selection, Selection::None)
+            && mistyped.any(|mistyped| mistyped.meant == ANNOTATION_ENDPOINT_SELECTOR)
+    }
+}
+
+/// A Service whose selector selects no pod, and what is near it.
+#[derive(Clone, Copy)]
+pub(crate) struct Unselected<'a> {
+    pub(crate) objects: &'a Objects,
+    pub(crate) service: &'a Service,
+    pub(crate) selection: Selection<'a>,
+    pub(crate) near: &'a NearMatches,
+}
+
+impl<'a> Unselected<'a> {
+    /// Returns true if pods of the Service may exist that manifests do not have, such as those that
+    /// an operator makes: no workload of the manifests is plainly meant.
+    pub(crate) fn may_exist(self, options: &Options) -> bool {
+        let is_near = || {
+            self.near.typos().next().is_some()
+                || self.near.other_keys.is_some()
+                || self.selected_workloads().next().is_some()
+                // A program may set a role that no template has.
+                || !matches!(self.why_no_pod(), NoPods::NotKnown | NoPods::NoPodHasRole { .. })
+        };
+        options.has_manifests_of_pods(&self.service.key.namespace) && !is_near()
+    }
+
     /// Returns the workloads whose pods the selector would select.
-    pub(crate) fn selected_workloads(&self) -> impl Iterator<Item = &Workload> {
+    pub(crate) fn selected_workloads(self) -> impl Iterator<Item = &'a Workload> {
         let selection = self.selection;
         let of_namespace = self.objects.workloads_of(&self.service.key.namespace);
         of_namespace.filter(move |workload| match selection {
@@ -46,14 +86,14 @@ impl FaultInputs<'_> {
     }
 
     /// Returns the likely reason why no pod has the labels of the selector.
-    pub(crate) fn why_no_pod(&self) -> NoPods {
+    pub(crate) fn why_no_pod(self) -> NoPods {
         match self.objects.raw.need_no_pods.get(&self.service.key) {
             Some(by @ &"Cilium") => return NoPods::InOtherClusters { by },
             Some(by) => return NoPods::ScaledToZero { by },
             None => {}
         }
         let selector = self.service.selector.clone().unwrap_or_default();
-        match self.nearly_matching.cause(&selector, &self.service.labels) {
+        match self.near.cause(&selector, &self.service.labels) {
             NoPods::NotKnown => {
                 let named = self.pods_of_the_name(&selector);
                 named.or_else(|| self.pods_without_a_label(&selector)).unwrap_or(NoPods::NotKnown)
@@ -85,7 +125,7 @@ impl FaultInputs<'_> {
     /// Returns the pods that lack one label, if the only pods near the selector are those of one
     /// workload.
     fn pods_without_a_label(&self, selector: &StringMap) -> Option<NoPods> {
-        let [near] = &*self.nearly_matching.groups else { return None };
+        let [near] = &*self.near.groups else { return None };
         let of = |name: &Text| {
             let key = ObjectKey { namespace: self.service.key.namespace.clone(), name: name.clone() };
             let pod = self.objects.pod(&key)?;
@@ -98,15 +138,8 @@ impl FaultInputs<'_> {
             label: near.label.clone(),
             wanted: near.wanted.clone(),
             count: near.count,
+            at_least: near.at_least,
             pods: near.pods.clone(),
         })
-    }
-
-    /// Returns true if nobody selects pods for the Service because the key of its annotation is
-    /// mistyped.
-    pub(crate) fn names_a_selector_wrongly(&self) -> bool {
-        let mut mistyped = self.objects.raw.mistyped_keys(&self.service.key).iter();
-        matches!(self.selection, Selection::None)
-            && mistyped.any(|mistyped| mistyped.meant == ANNOTATION_ENDPOINT_SELECTOR)
     }
 }

@@ -25,6 +25,9 @@ pub enum NoPods {
         /// Some of the pods with the other labels.
         pods: Vec<Text>,
         count: usize,
+        /// True if there may be more.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        at_least: bool,
         /// True if none of them is ready.
         none_is_ready: bool,
     },
@@ -59,6 +62,9 @@ pub enum NoPods {
         label: Text,
         wanted: Text,
         count: usize,
+        /// True if there may be more.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        at_least: bool,
         pods: Vec<Text>,
     },
     /// The pods of a workload with the name of the Service have other labels.

@@ -51,6 +51,7 @@ impl NearMatches {
     /// that has the wanted role under another name comes first, one with the opposite role last.
     pub(crate) fn judged(mut self, objects: &Objects, namespace: &Text) -> Self {
         for group in &mut self.groups {
+            group.at_least = objects.raw.has_more_pods;
             let pods = group.pods.iter().map(|name| {
                 let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
                 objects.pod(&key).map(|pod| pod.is_ready())
@@ -108,7 +109,8 @@ impl NearMatches {
             wanted: first.wanted.clone(),
             pods,
             count: all().map(|group| group.count).sum(),
-            none_is_ready: all().all(|group| group.ready == Some(0)),
+            at_least: all().any(|group| group.at_least),
+            none_is_ready: all().all(NearMatch::none_is_ready),
         }
     }
 }
