@@ -184,7 +184,8 @@ fn pages_without_address(path: &Path, source: &str) -> Vec<usize> {
     }
     let names_page = |line: &str| {
         let mut named = line.match_indices("docs/").filter(|(at, _)| !line[..*at].ends_with('/'));
-        named.any(|(at, _)| line[at..].contains(".md"))
+        let is_end = |c: char| !(c.is_alphanumeric() || "/-_.".contains(c));
+        named.any(|(at, _)| line[at..].split(is_end).next().is_some_and(|path| path.contains(".md")))
     };
     let program = source.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
     let lines = program.filter(|(_, line)| !line.trim_start().starts_with("//") && names_page(line));

@@ -86,9 +86,9 @@ fn limit() -> Option<Limit> {
     group.into_iter().chain(space).min_by_key(|limit| limit.bytes.saturating_sub(limit.program))
 }
 
-/// Returns the lowest memory limit of the control groups in a `/proc/PID/cgroup`, of version 1 or 2.
-/// A container without a namespace for control groups sees its own at the root, under the path that
-/// the host has for it.
+/// Returns the lowest memory limit of the control groups in a `/proc/PID/cgroup`, of version 1 or
+/// 2. A container without a namespace for control groups sees its own at the root, under the path
+/// that the host has for it.
 fn limit_of_groups(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let mut lowest = None;
     for line in groups.lines() {

@@ -123,6 +123,7 @@ pub(crate) fn the_archives_have_programs_that_run_pages_and_completions() {
     // A subcommand has a page of its own, and kubectl a program that completes.
     let plugin = unpacked(&here("kubectl-endpoints", ".tar.gz"));
     assert!(plugin.path().join("man/kubectl-endpoints-explain.1").exists());
+    assert!(plugin.path().join("completions/kubectl-endpoints.ps1").exists());
     let complete = read_to_string(plugin.path().join("completions/kubectl_complete-endpoints")).unwrap();
     assert!(complete.contains("__complete"), "{complete}");
 }
@@ -248,6 +249,12 @@ pub(crate) fn the_bill_of_materials_lists_the_crates_of_the_program() {
             names.contains(has) && names.contains("k8s-openapi") && !names.contains(has_not),
             "{names:?}"
         );
+        // Macros and what only they need run in the compiler.
+        let of_the_compiler: Vec<&&str> = names
+            .iter()
+            .filter(|name| ["syn", "quote", "proc-macro2", "serde_derive"].contains(name))
+            .collect();
+        assert!(of_the_compiler.is_empty(), "{of_the_compiler:?}");
         assert!(!bill.to_string().contains(root().canonicalize().unwrap().to_str().unwrap()));
     }
 }
