@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     print!("{}\nChecks\n", steps(&source.version, &source.commit, &source.crates));
     let mut failed = 0;
     for (name, check) in checks(&source, options) {
-        let outcome = check.unwrap_or_else(|error| Bad(format!("{error:#}")));
+        let outcome = check().unwrap_or_else(|error| Bad(format!("{error:#}")));
         let (word, why) = match &outcome {
             Good(why) => ("good", why),
             ToDo(why) => ("to do", why),
@@ -116,20 +116,23 @@ fn steps(version: &str, commit: &str, crates: &[String]) -> String {
 /// The metadata of the chart's repository on Artifact Hub.
 const ARTIFACT_HUB: &str = "deploy/artifacthub-repo.yml";
 
-fn checks(source: &Source, options: &Options) -> Vec<(&'static str, Result<Outcome>)> {
+/// A check, which may take minutes.
+type Check<'a> = Box<dyn Fn() -> Result<Outcome> + 'a>;
+
+fn checks<'a>(source: &'a Source, options: &'a Options) -> Vec<(&'static str, Check<'a>)> {
     let read = |path: &str| Ok::<_, anyhow::Error>(String::from_utf8(crate::read(&source.root.join(path))?)?);
     vec![
-        ("versions", Ok(Good("those of Cargo.toml and of the chart are equal".to_owned()))),
-        ("changelog", read("CHANGELOG.md").map(|text| changelog(&text, &source.version))),
-        ("names of the crates", Ok(names(source, options.index))),
-        ("fields of the crates", Ok(fields(&source.packages))),
-        ("packages", packages(source, options)),
-        ("licences", licences(source)),
-        ("links", links(source, options.no_verify)),
-        ("schema of the chart", schema(&read)),
-        ("chart", Ok(lint(source))),
-        ("krew", read(".krew.yaml").map(|text| krew(&text))),
-        ("Artifact Hub", read(ARTIFACT_HUB).map(|text| artifact_hub(&text))),
+        ("versions", Box::new(|| Ok(Good("those of Cargo.toml and of the chart are equal".to_owned())))),
+        ("changelog", Box::new(move || Ok(changelog(&read("CHANGELOG.md")?, &source.version)))),
+        ("names of the crates", Box::new(|| Ok(names(source, options.index)))),
+        ("fields of the crates", Box::new(|| Ok(fields(&source.packages)))),
+        ("schema of the chart", Box::new(move || schema(&read))),
+        ("chart", Box::new(|| Ok(lint(source)))),
+        ("krew", Box::new(move || Ok(krew(&read(".krew.yaml")?)))),
+        ("Artifact Hub", Box::new(move || Ok(artifact_hub(&read(ARTIFACT_HUB)?)))),
+        ("licences", Box::new(|| licences(source))),
+        ("links", Box::new(|| links(source, options.no_verify))),
+        ("packages", Box::new(|| packages(source, options))),
     ]
 }
 
