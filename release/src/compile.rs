@@ -113,7 +113,7 @@ pub(crate) fn texts(program: &Program, path: &Path) -> Result<Vec<Entry>> {
     if name == Program::PLUGIN.name {
         let script = |shell: &str| output(Command::new(path).args(["completion", shell]));
         let kubectl = script("kubectl")? + "\n";
-        entries.push(Entry::program("completions/kubectl_complete-endpoints", kubectl.into_bytes()));
+        entries.push(Entry::program("completions/kubectl_complete-diagnose_svc", kubectl.into_bytes()));
         let powershell = script("powershell")? + "\n";
         entries.push(Entry::file(&format!("completions/{name}.ps1"), powershell.into_bytes()));
     }

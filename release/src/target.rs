@@ -41,7 +41,7 @@ impl Program {
             "--features=endpoints,endpointslice,mirroring,selectors,otlp,ui",
         ],
     };
-    pub(crate) const PLUGIN: Self = Self { name: "kubectl-endpoints", features: &[] };
+    pub(crate) const PLUGIN: Self = Self { name: "kubectl-diagnose-svc", features: &[] };
 }
 
 impl Target {

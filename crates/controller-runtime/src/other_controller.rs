@@ -17,7 +17,8 @@
 //! - A single sighting.
 //!
 //! For the first reason this does not see a second kube-endpoint-manager that runs without this
-//! one's Lease: both have the same name. `kubectl endpoints doctor` sees two Leases that are held.
+//! one's Lease: both have the same name. `kubectl diagnose-svc doctor` sees two Leases that are
+//! held.
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@
 #[cfg(test)]
 extern crate self as kube_endpoint_explain;
 
-/// The version of the documents that `kubectl endpoints` prints as JSON and YAML.
+/// The version of the documents that `kubectl diagnose-svc` prints as JSON and YAML.
 /// `docs/kubectl-plugin.md` describes them, and `docs/explain.schema.json` is their JSON Schema.
 pub const API_VERSION: &str = "explain.kube-endpoint-manager.github.io/v1alpha1";
 

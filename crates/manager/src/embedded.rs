@@ -127,7 +127,7 @@ impl Embedded {
         Ok(Self { server, listener, kubeconfig: options.embedded_kubeconfig.clone(), loaded, place })
     }
 
-    /// Writes the kubeconfig, with the address of the page for `kubectl endpoints ui`. No step
+    /// Writes the kubeconfig, with the address of the page for `kubectl diagnose-svc ui`. No step
     /// before touches a file. This replaces a file only if this program wrote it and its API server
     /// has ended.
     ///

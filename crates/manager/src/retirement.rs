@@ -26,7 +26,7 @@ const PAGE: usize = 500;
 pub enum RetirementRefused {
     /// The API server reads Endpoints itself, and there are some to delete.
     #[error(
-        "--endpoints-default=retired would delete Endpoints that may be needed: {0}; find out with `kubectl endpoints retire -A`, \
+        "--endpoints-default=retired would delete Endpoints that may be needed: {0}; find out with `kubectl diagnose-svc retire -A`, \
          and set --endpoints-retired-accept=REASON if nothing needs them, or --endpoints-default=published"
     )]
     Needed(String),

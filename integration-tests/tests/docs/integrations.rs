@@ -23,7 +23,7 @@ fn yaml(name: &str) -> Value {
 
 /// Returns the command lines of the plugin in a text, up to a quote, a pipe or the end of the line.
 fn command_lines(text: &str) -> Vec<&str> {
-    let rests = text.split("kubectl endpoints ").skip(1);
+    let rests = text.split("kubectl diagnose-svc ").skip(1);
     rests.map(|rest| rest.split(['"', '|', '\n', '`']).next().unwrap_or_default().trim()).collect()
 }
 

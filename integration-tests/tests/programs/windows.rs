@@ -1,4 +1,4 @@
-//! Runs the plugin for Windows under Wine. `KUBECTL_ENDPOINTS_EXE` names the program, which mingw
+//! Runs the plugin for Windows under Wine. `KUBECTL_DIAGNOSE_SVC_EXE` names the program, which mingw
 //! links on Linux; without it, without Wine or without mingw the harness ignores the tests.
 
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The variable that names the program.
-const PROGRAM: &str = "KUBECTL_ENDPOINTS_EXE";
+const PROGRAM: &str = "KUBECTL_DIAGNOSE_SVC_EXE";
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
 pub(crate) fn tests() -> Vec<Tests> {
@@ -29,7 +29,7 @@ fn needs() -> Result<(), Missing> {
     let needed = |what: &str| Missing::Optional(what.to_owned());
     if std::env::var_os(PROGRAM).is_none() {
         return Err(needed(
-            "KUBECTL_ENDPOINTS_EXE names no program: build one with `cargo build --target x86_64-pc-windows-gnu -p kubectl-endpoints`",
+            "KUBECTL_DIAGNOSE_SVC_EXE names no program: build one with `cargo build --target x86_64-pc-windows-gnu -p kubectl-diagnose-svc`",
         ));
     }
     wine().ok_or_else(|| needed("wine is missing: install it (Debian: wine64)"))?;
@@ -55,7 +55,7 @@ impl Windows {
     fn new() -> Self {
         let windows = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir_all(windows.at("")).unwrap();
-        fs::copy(std::env::var_os(PROGRAM).unwrap(), windows.at("kubectl-endpoints.exe")).unwrap();
+        fs::copy(std::env::var_os(PROGRAM).unwrap(), windows.at("kubectl-diagnose-svc.exe")).unwrap();
         // Wine before 9 lacks the random numbers that Rust's standard library takes from Windows.
         windows.compile(
             "bcryptprimitives.dll",
@@ -81,7 +81,7 @@ impl Windows {
 
     fn run(&self, arguments: &[&str]) -> Output {
         let mut wine = Command::new(wine().unwrap());
-        wine.arg("kubectl-endpoints.exe").args(arguments).current_dir(self.at(""));
+        wine.arg("kubectl-diagnose-svc.exe").args(arguments).current_dir(self.at(""));
         wine.env("WINEPREFIX", self.folder.path()).env("WINEDEBUG", "-all").env_remove("KUBECONFIG");
         // It would offer to download these.
         wine.env("WINEDLLOVERRIDES", "mscoree,mshtml=").output().unwrap()
@@ -98,11 +98,11 @@ impl Windows {
 fn help_and_completion_are_printed() {
     let windows = Windows::new();
     let (help, code) = windows.told(&["--help"]);
-    assert!(code == Some(0) && help.contains("Usage: kubectl endpoints [OPTIONS] <COMMAND>"), "{help}");
+    assert!(code == Some(0) && help.contains("Usage: kubectl diagnose-svc [OPTIONS] <COMMAND>"), "{help}");
     let (script, _) = windows.told(&["completion", "powershell"]);
     assert!(script.contains("Register-ArgumentCompleter") && script.contains("'explain'"), "{script}");
     let (version, _) = windows.told(&["--version"]);
-    assert!(version.starts_with("kubectl-endpoints "), "{version}");
+    assert!(version.starts_with("kubectl-diagnose-svc "), "{version}");
     let (error, code) = windows.told(&["lint"]);
     assert!(code == Some(2) && error.contains(r".kube\\config"), "{error}");
 }

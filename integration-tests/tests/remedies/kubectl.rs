@@ -37,8 +37,8 @@ pub(crate) async fn run(server: &EmbeddedApiServer, line: &str) -> Result<bool, 
     let words = words(line)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (namespace, words) = match words.as_slice() {
-        ["kubectl", "endpoints", "cleanup", "-n", namespace] if !namespace.is_empty() => return Ok(false),
-        ["kubectl", "endpoints", "doctor"] => return Ok(false),
+        ["kubectl", "diagnose-svc", "cleanup", "-n", namespace] if !namespace.is_empty() => return Ok(false),
+        ["kubectl", "diagnose-svc", "doctor"] => return Ok(false),
         ["kubectl", "-n", namespace, rest @ ..] => (*namespace, rest),
         ["kubectl", rest @ ..] => ("", rest),
         _ => return Err(format!("no command of kubectl: {line}")),

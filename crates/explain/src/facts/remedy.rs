@@ -144,7 +144,7 @@ impl Step {
 
     /// Returns true if the step changes objects. Other commands only show something.
     pub fn changes(&self) -> bool {
-        const SHOW: [&str; 5] = ["auth", "describe", "endpoints", "get", "logs"];
+        const SHOW: [&str; 5] = ["auth", "describe", "diagnose-svc", "get", "logs"];
         match self {
             Self::Command(words) => {
                 let verb = words.get(if words.get(1).is_some_and(|word| word == "-n") { 3 } else { 1 });

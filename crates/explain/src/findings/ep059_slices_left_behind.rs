@@ -24,8 +24,8 @@ about! {
     /// Endpoints of the same name, clients see both. The Endpoints that the endpoints controller
     /// made stay, too, when a Service loses its selector, and the mirroring controller, upstream's
     /// or ours, mirrors them to slices from then on: a frozen copy of all pods, which goes with the
-    /// Endpoints. `kubectl endpoints cleanup --yes` deletes these Endpoints, unless clients would
-    /// lose the last endpoint of a port with them.
+    /// Endpoints. `kubectl diagnose-svc cleanup --yes` deletes these Endpoints, unless clients
+    /// would lose the last endpoint of a port with them.
     EP059 "slices-left-behind" Warning
     "Slices or Endpoints made from pods remain, although the Service selects no pods."
 }
@@ -106,7 +106,7 @@ impl Finding for SlicesLeftBehind {
             false => format!("{restore}, or delete {what}: no client needs them any more"),
         };
         // It tells who made the Endpoints, and deletes them with --yes if they can go.
-        let cleanup = endpoints.iter().map(|_| Step::kubectl(["endpoints", "cleanup", "-n", namespace]));
+        let cleanup = endpoints.iter().map(|_| Step::kubectl(["diagnose-svc", "cleanup", "-n", namespace]));
         let who = if slices.is_empty() { EndpointsWriter } else { ServiceOwner };
         Remedy::ask(who, sentence).shown_by(cleanup)
     }

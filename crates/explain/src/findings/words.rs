@@ -32,7 +32,7 @@ pub(super) fn each(names: &[Text], command: impl Fn(&[&str]) -> Step) -> impl It
 
 /// Returns the command that tells which controllers run.
 pub(super) fn doctor() -> Step {
-    Step::kubectl(["endpoints", "doctor"])
+    Step::kubectl(["diagnose-svc", "doctor"])
 }
 
 /// Returns the command that shows the events about a Service and its Endpoints.
@@ -60,7 +60,7 @@ pub(super) fn start_selector_controller() -> Remedy {
 /// output: cleanup looks at managedFields.
 pub(super) fn create_or_clean_up(service: &ObjectKey) -> Remedy {
     // kubectl accepts no flag before the name of a plugin.
-    let cleanup = Step::kubectl(["endpoints", "cleanup", "-n", &service.namespace]);
+    let cleanup = Step::kubectl(["diagnose-svc", "cleanup", "-n", &service.namespace]);
     Remedy::ask(ServiceOwner, "Create the Service, or see what is left over and who wrote it")
         .shown_by([cleanup])
 }

@@ -64,7 +64,7 @@ impl LintReport {
             "version": "2.1.0",
             "runs": [{
                 "tool": {"driver": {
-                    "name": "kubectl-endpoints",
+                    "name": "kubectl-diagnose-svc",
                     "semanticVersion": version,
                     "informationUri": Code::page(),
                     "rules": Code::ALL.iter().map(rule).collect::<Vec<_>>(),

@@ -86,7 +86,7 @@ fn what_a_client_asks_for_decides() {
     check(|event| event["stage"] = "RequestReceived".into(), &[]);
     check(|event| event["objectRef"]["resource"] = "endpointslices".into(), &[]);
     check(|event| event["objectRef"]["apiGroup"] = "example.com".into(), &[]);
-    check(|event| event["userAgent"] = "kubectl-endpoints/0.1.0".into(), &[]);
+    check(|event| event["userAgent"] = "kubectl-diagnose-svc/0.1.0".into(), &[]);
     check(
         |event| {
             event["user"]["username"] = "admin".into();

@@ -154,14 +154,14 @@ fn expected() -> Value {
         add(fields, &types, &mut properties, &mut required);
         let mut def = json!({"type": "object", "required": required, "properties": properties});
         if let Some((_, command)) = kind {
-            def["description"] = format!("What `kubectl endpoints {command}` prints").into();
+            def["description"] = format!("What `kubectl diagnose-svc {command}` prints").into();
         }
         defs.insert((*name).to_owned(), def);
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/explain.schema.json"),
-        "title": "Documents that kubectl endpoints prints with -o json and -o yaml",
+        "title": "Documents that kubectl diagnose-svc prints with -o json and -o yaml",
         "oneOf": KINDS.map(|(kind, _)| of_type(kind)),
         "$defs": defs,
     })

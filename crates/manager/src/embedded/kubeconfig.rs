@@ -19,7 +19,7 @@ use kube_endpoint_api_client::{Answered, client_from_config, without_credentials
 use tokio::time::{sleep, timeout};
 
 /// The name of two extensions: that of the file marks it as one of this program, that of the
-/// cluster names the page (`bins/kubectl-endpoints/src/ui/embedded.rs`).
+/// cluster names the page (`bins/kubectl-diagnose-svc/src/ui/embedded.rs`).
 pub(super) const EXTENSION: &str = "kube-endpoint-manager";
 /// The name of the only cluster, user and context.
 const NAME: &str = "embedded";

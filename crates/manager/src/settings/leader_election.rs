@@ -10,7 +10,7 @@ use crate::options::LeaderElectionOptions;
 /// to this much longer than the period.
 const JITTER_PERCENT: u32 = 120;
 
-/// `kubectl endpoints doctor` takes a Lease that lasts less for one of a program.
+/// `kubectl diagnose-svc doctor` takes a Lease that lasts less for one of a program.
 const SHORTEST_RESERVATION: Duration = Duration::from_secs(3600);
 
 /// The settings with which replicas elect the one that writes. The rules are those of client-go's

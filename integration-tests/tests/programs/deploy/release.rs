@@ -16,7 +16,7 @@ use crate::deploy::manifests::{documents, only, root};
 /// The variable that names the folder of the files.
 const FOLDER: &str = "KUBE_ENDPOINT_RELEASE";
 
-const PROGRAMS: [&str; 2] = ["kube-endpoint-manager", "kubectl-endpoints"];
+const PROGRAMS: [&str; 2] = ["kube-endpoint-manager", "kubectl-diagnose-svc"];
 
 /// Checks for the files of a release.
 pub(crate) fn files() -> Result<(), Missing> {
@@ -121,10 +121,10 @@ pub(crate) fn the_archives_have_programs_that_run_pages_and_completions() {
         assert!(sections.contains(".symtab"), "{sections}");
     }
     // A subcommand has a page of its own, and kubectl a program that completes.
-    let plugin = unpacked(&here("kubectl-endpoints", ".tar.gz"));
-    assert!(plugin.path().join("man/kubectl-endpoints-explain.1").exists());
-    assert!(plugin.path().join("completions/kubectl-endpoints.ps1").exists());
-    let complete = read_to_string(plugin.path().join("completions/kubectl_complete-endpoints")).unwrap();
+    let plugin = unpacked(&here("kubectl-diagnose-svc", ".tar.gz"));
+    assert!(plugin.path().join("man/kubectl-diagnose-svc-explain.1").exists());
+    assert!(plugin.path().join("completions/kubectl-diagnose-svc.ps1").exists());
+    let complete = read_to_string(plugin.path().join("completions/kubectl_complete-diagnose_svc")).unwrap();
     assert!(complete.contains("__complete"), "{complete}");
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
         (name, platform["sha256"].as_str().unwrap().to_owned())
     };
     let found: BTreeMap<String, String> = platforms.iter().map(of).collect();
-    assert!(found.contains_key(&here("kubectl-endpoints", ".tar.gz")), "{found:?}");
+    assert!(found.contains_key(&here("kubectl-diagnose-svc", ".tar.gz")), "{found:?}");
     for (name, sum) in found {
         assert_eq!(sum, sha256(&file(&name)), "{name}");
     }
@@ -237,7 +237,7 @@ pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
 pub(crate) fn the_bill_of_materials_lists_the_crates_of_the_program() {
     for (program, has, has_not) in [
         ("kube-endpoint-manager", "kube-endpoint-controllers", "kube-endpoint-embedded-apiserver"),
-        ("kubectl-endpoints", "ratatui", "kube-endpoint-controllers"),
+        ("kubectl-diagnose-svc", "ratatui", "kube-endpoint-controllers"),
     ] {
         let bill = read_json(&file(&here(program, ".cdx.json")));
         assert_eq!(bill["metadata"]["component"]["name"], program);

@@ -60,7 +60,7 @@ impl Manager {
     fn shell(&self, commands: &str) -> Option<String> {
         let script = format!("kubectl() {{ command \"$KUBECTL_PROGRAM\" \"$@\"; }}\n{commands}\n");
         let mut path = std::env::var_os("PATH").unwrap_or_default();
-        if commands.contains("kubectl endpoints") {
+        if commands.contains("kubectl diagnose-svc") {
             // kubectl looks for plugins in PATH.
             let plugin = plugin(Path::new(env!("CARGO_BIN_EXE_apiserver-process")));
             path = [plugin.parent().unwrap().as_os_str(), &path].join(OsStr::new(":"));
@@ -170,19 +170,19 @@ pub(crate) fn the_plugin_finds_the_page() {
     let manager = Manager::start(&[]);
     let log = manager.process.log();
     let url = log.lines().find_map(|line| line.strip_prefix("Watch it:")).unwrap().trim().to_owned();
-    let printed = manager.shell("kubectl endpoints ui").unwrap();
+    let printed = manager.shell("kubectl diagnose-svc ui").unwrap();
     let second = "It is the page of kube-endpoint-manager --embedded, and ends with it.";
     assert_eq!(printed, format!("Open {url}\n{second}\n"));
-    let page = manager.shell("curl -sS $(kubectl endpoints ui | sed -n 's/^Open //p')").unwrap();
+    let page = manager.shell("curl -sS $(kubectl diagnose-svc ui | sed -n 's/^Open //p')").unwrap();
     contains(&page, &["<title>"]);
     let edited = "kubectl config set-context --current --namespace=shop >/dev/null
         kubectl config view --flatten > flat
-        KUBECONFIG=flat kubectl endpoints ui";
+        KUBECONFIG=flat kubectl diagnose-svc ui";
     assert_eq!(manager.shell(edited).unwrap(), printed);
     manager.process.signal(Signal::TERM);
     let deadline = Instant::now() + PATIENCE;
     let error = loop {
-        if let Some(error) = manager.shell("! kubectl endpoints ui 2>&1") {
+        if let Some(error) = manager.shell("! kubectl diagnose-svc ui 2>&1") {
             break error;
         }
         assert!(Instant::now() < deadline, "the process has not ended");
@@ -190,7 +190,7 @@ pub(crate) fn the_plugin_finds_the_page() {
     };
     contains(&error, &[&format!("was at {url}, where nothing answers: start that program again")]);
     let manager = Manager::start(&["--embedded-ui-address=none"]);
-    let error = manager.shell("! kubectl endpoints ui 2>&1").unwrap();
+    let error = manager.shell("! kubectl diagnose-svc ui 2>&1").unwrap();
     contains(&error, &["--embedded without a page: start it without --embedded-ui-address=none"]);
     manager.process.signal(Signal::TERM);
 }

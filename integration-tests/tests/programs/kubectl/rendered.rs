@@ -1,4 +1,4 @@
-//! Tests that a server accepts the output of `kubectl endpoints render`.
+//! Tests that a server accepts the output of `kubectl diagnose-svc render`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -238,7 +238,7 @@ async fn a_browser_that_is_not_signed_in_is_told_what_to_do() {
     )
     .await;
     let notes = page.text("document.getElementById('notes').innerText").await;
-    assert!(notes.contains("Open the address that kubectl endpoints ui printed last"), "{notes}");
+    assert!(notes.contains("Open the address that kubectl diagnose-svc ui printed last"), "{notes}");
     assert_eq!(page.value(appearance::TOO_FAINT).await, json!([]));
     page.open(scene.address()).await;
     page.wait_until("the page is live again", "document.getElementById('state').textContent === 'Live'")

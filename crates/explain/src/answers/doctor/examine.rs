@@ -185,7 +185,7 @@ fn to_do(
     let writes_all = matches!(manager, Manager::Leads(_)) && !facts.are_beside();
     if writes_all && changes.is_some_and(|changes| changes.total() > 0) {
         all.push(
-            "Outputs are not as kube-endpoint-manager would write them: kubectl endpoints diff -A".to_owned(),
+            "Outputs are not as kube-endpoint-manager would write them: kubectl diagnose-svc diff -A".to_owned(),
         );
     }
     all

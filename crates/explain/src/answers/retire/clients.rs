@@ -24,7 +24,7 @@ pub(super) fn is_known(user: &str, agent: &str, managers: &BTreeSet<Text>) -> bo
     let account = user.strip_prefix("system:serviceaccount:kube-system:");
     matches!(user, "system:apiserver" | "system:kube-controller-manager")
         || account.is_some_and(|account| CONTROLLERS.contains(&account))
-        || matches!(program(agent), "kube-controller-manager" | "kube-endpoint-manager" | "kubectl-endpoints")
+        || matches!(program(agent), "kube-controller-manager" | "kube-endpoint-manager" | "kubectl-diagnose-svc")
         // An older kube-endpoint-manager lists and watches without a user agent.
         || agent.is_empty() && managers.contains(user)
 }
@@ -60,7 +60,7 @@ mod tests {
             (&account("kem:kem"), "", true),
             (&account("kem:kem"), "another-program/1", false),
             ("jane", "", false),
-            ("jane", "kubectl-endpoints/0.1", true),
+            ("jane", "kubectl-diagnose-svc/0.1", true),
             ("jane", "kubectl/v1.36", false),
             ("system:apiserver", "kube-apiserver/v1", true),
             ("jane", "kube-apiserver/v1", false),

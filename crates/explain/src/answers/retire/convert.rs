@@ -29,7 +29,7 @@ use crate::answers::render::typed;
 use crate::facts::remedy::Step;
 
 /// The manager of the slices, unless the user names another one.
-pub const MANAGER: &str = "kubectl-endpoints";
+pub const MANAGER: &str = "kubectl-diagnose-svc";
 
 /// The maximum number of endpoints that the API server accepts in a slice.
 const LARGEST: usize = 1000;
@@ -99,7 +99,7 @@ pub enum Refusal {
     Selector(ObjectKey),
     #[error(
         "a controller ({by}) made the Endpoints {key} from pods, and nobody else wrote addresses into them; they are left \
-         over, and `kubectl endpoints cleanup` tells if they can go"
+         over, and `kubectl diagnose-svc cleanup` tells if they can go"
     )]
     OfController { key: ObjectKey, by: Text },
     #[error(

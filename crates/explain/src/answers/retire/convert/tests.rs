@@ -88,7 +88,7 @@ fn a_name_of_another_slice_is_left_out_and_old_slices_are_named() {
     assert_eq!(names, ["db-ipv4-2", "db-ipv4-4"]);
     assert_eq!(
         converted.notes[0],
-        "These EndpointSlices of kubectl-endpoints are not among those below, and clients use them, too; delete them if nobody needs \
+        "These EndpointSlices of kubectl-diagnose-svc are not among those below, and clients use them, too; delete them if nobody needs \
          them: db-ipv4-5."
     );
     assert_eq!(again(), converted);
