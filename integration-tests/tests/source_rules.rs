@@ -174,6 +174,38 @@ fn every_file_of_a_test_program_is_declared() {
     assert!(checked > 60, "only {checked} files were checked");
 }
 
+/// Returns the lines of a program that name a page of the documentation by its path in the
+/// repository. Comments and tests may.
+fn pages_without_address(path: &Path, source: &str) -> Vec<usize> {
+    let path = path.to_string_lossy();
+    let is_test = ["integration-tests", "benches", "metrics/catalogue.rs"].iter().any(|it| path.contains(it));
+    if !path.contains("/src/") || is_test {
+        return Vec::new();
+    }
+    let names_page = |line: &str| {
+        let mut named = line.match_indices("docs/").filter(|(at, _)| !line[..*at].ends_with('/'));
+        let is_end = |c: char| !(c.is_alphanumeric() || "/-_.".contains(c));
+        named.any(|(at, _)| line[at..].split(is_end).next().is_some_and(|path| path.contains(".md")))
+    };
+    let program = source.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
+    let lines = program.filter(|(_, line)| !line.trim_start().starts_with("//") && names_page(line));
+    lines.map(|(number, _)| number + 1).collect()
+}
+
+/// A reader of a message has no clone of the repository.
+#[test]
+fn messages_name_pages_by_their_address() {
+    let check = |source: &str, want: &[usize]| {
+        assert_eq!(pages_without_address(Path::new("crates/a/src/b.rs"), source), want, "{source}");
+    };
+    check("// docs/run.md\nlet a = \"see docs/run.md\";\nlet b = \"(docs/run.md)\";", &[2, 3]);
+    check("let a = \"https://example.com/docs/run.md, docs/ and run.md\";", &[]);
+    check("a();\n#[cfg(test)]\nlet a = \"docs/run.md\";", &[]);
+
+    let found = places(pages_without_address);
+    assert!(found.is_empty(), "messages name a page that a reader cannot open:\n{}", found.join("\n"));
+}
+
 /// Returns the lines of comments that are wider than 100 columns, except code, tables and texts
 /// without a blank.
 fn too_wide(source: &str) -> Vec<usize> {

@@ -40,10 +40,17 @@ pub(crate) fn make(source: &Source, target: Target, program: &Program) -> Result
     Ok(serde_json::to_vec_pretty(&bill)?)
 }
 
-/// Returns the crates that Cargo builds into a program, each as `NAME vVERSION`.
+/// Returns the crates that Cargo links into a program, each as `NAME vVERSION`. Macros run in the
+/// compiler, and so do the crates that only they need.
 fn crates(source: &Source, target: Target, program: &Program) -> Result<BTreeSet<String>> {
     let mut tree: Command = source.cargo(&["tree", "--locked"]);
-    tree.args(["--edges=normal", "--prefix=none", "--color=never", "--target", target.triple()]);
+    tree.args([
+        "--edges=normal,no-proc-macro",
+        "--prefix=none",
+        "--color=never",
+        "--target",
+        target.triple(),
+    ]);
     let text = output(tree.args(["--package", program.name]).args(program.features))?;
     let name = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     Ok(text.lines().map(name).collect())

@@ -15,7 +15,8 @@ pub(crate) struct Built {
     pub(crate) unstripped: PathBuf,
     /// Without symbols.
     pub(crate) binary: Vec<u8>,
-    /// The symbols and line tables, which debuggers find by the name of the file. macOS has none.
+    /// The symbols and line tables, which debuggers find by the name of the file. Only Linux has
+    /// them.
     pub(crate) symbols: Option<Vec<u8>>,
 }
 
@@ -24,28 +25,36 @@ pub(crate) fn build(source: &Source, target: Target, program: &Program, profile:
     let (triple, folders) = (target.triple(), source.folders()?);
     let renamed =
         |flag: &str| folders.iter().map(|(path, name)| format!("{flag}={path}={name}")).collect::<Vec<_>>();
+    let mut flags = renamed("--remap-path-prefix");
+    if target == Target::WindowsAmd64 {
+        // Otherwise the linker writes the time of the build into the program.
+        flags.push("-Clink-arg=-Wl,--no-insert-timestamp".to_owned());
+    }
     let mut cargo = source.cargo(&["build", "--locked"]);
     cargo
         .args(["--profile", profile, "--target", triple, "--package", program.name])
         .args(program.features)
-        .env("CARGO_ENCODED_RUSTFLAGS", renamed("--remap-path-prefix").join("\x1f"))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
         .env(variable("CFLAGS", triple), renamed("-ffile-prefix-map").join(" "))
         // As `cargo auditable` does, but without the path of that program: Cargo would name symbols
         // for it.
         .env("RUSTC_WORKSPACE_WRAPPER", "cargo-auditable")
         .env("CARGO_AUDITABLE_ORIG_ARGS", r#"{"offline":false,"locked":true,"frozen":false,"config":[]}"#);
-    if target.is_linux() {
+    let compiler = target.gnu("gcc");
+    if let Some(compiler) = &compiler {
         // `ring` has C, which needs no more than the headers of a libc, so Debian's compiler for
         // glibc serves. Rust brings musl, and links it with its own linker.
-        cargo.env(variable("CC", triple), target.gnu("gcc"));
-        cargo.arg("--config").arg(format!("target.{triple}.linker='rust-lld'"));
-    } else {
+        cargo.env(variable("CC", triple), compiler);
+        let linker = if target.is_linux() { "rust-lld" } else { compiler };
+        cargo.arg("--config").arg(format!("target.{triple}.linker='{linker}'"));
+    }
+    if !target.is_linux() {
         cargo.arg("--config").arg(format!("profile.{profile}.strip='symbols'"));
     }
     run(&mut cargo)?;
     // Cargo names the folder of the profile `dev` otherwise.
     let folder = if profile == "dev" { "debug" } else { profile };
-    let unstripped = source.target_folder.join(triple).join(folder).join(program.binary);
+    let unstripped = source.target_folder.join(triple).join(folder).join(target.executable(program));
     let (binary, symbols) = if target.is_linux() {
         let (binary, symbols) = split(target, &unstripped)?;
         (binary, Some(symbols))
@@ -77,7 +86,8 @@ fn split(target: Target, program: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
     let folder = tempfile::tempdir()?;
     let name = program.file_name().context("the program has no name")?.to_string_lossy();
     let (binary, symbols) = (folder.path().join(&*name), folder.path().join(format!("{name}.debug")));
-    let objcopy = |arguments: &[OsString]| run(Command::new(target.gnu("objcopy")).args(arguments));
+    let tool = target.gnu("objcopy").context("only files of Linux are split")?;
+    let objcopy = |arguments: &[OsString]| run(Command::new(&tool).args(arguments));
     objcopy(&["--only-keep-debug".into(), program.into(), (&symbols).into()])?;
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(&symbols);
@@ -101,8 +111,11 @@ pub(crate) fn texts(program: &Program, path: &Path) -> Result<Vec<Entry>> {
         entries.push(Entry::file(&format!("completions/{file}"), script.into_bytes()));
     }
     if name == Program::PLUGIN.binary {
-        let script = output(Command::new(path).args(["completion", "kubectl"]))? + "\n";
-        entries.push(Entry::program("completions/kubectl_complete-diagnose_svc", script.into_bytes()));
+        let script = |shell: &str| output(Command::new(path).args(["completion", shell]));
+        let kubectl = script("kubectl")? + "\n";
+        entries.push(Entry::program("completions/kubectl_complete-diagnose_svc", kubectl.into_bytes()));
+        let powershell = script("powershell")? + "\n";
+        entries.push(Entry::file(&format!("completions/{name}.ps1"), powershell.into_bytes()));
     }
     Ok(entries)
 }

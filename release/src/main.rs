@@ -1,4 +1,5 @@
-//! Makes the files of a release. `release/build` runs it, and docs/releasing.md says how to use it.
+//! Makes the files of a release (`release/build`), and checks what publishing needs
+//! (`release/publish`, [`publish`]). docs/releasing.md says how to use them.
 //!
 //! The same commit gives the same bytes for every user, at every path, on every day:
 //!
@@ -19,6 +20,7 @@ mod compile;
 mod deploy;
 mod image;
 mod plan;
+mod publish;
 mod source;
 mod target;
 
@@ -27,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Args, Parser};
 
 use archive::Entry;
 use source::Source;
@@ -35,12 +37,12 @@ use target::{Program, Target};
 
 /// Makes the files of a release: archives, symbols, bills of materials, a container image, a chart,
 /// kustomizations, a krew manifest, and their SHA-256 sums.
-#[derive(Parser)]
-#[command(name = "release/build")]
+#[derive(Args)]
 pub(crate) struct Options {
     /// The version, such as 0.1.0: that of Cargo.toml and of the chart
     version: String,
-    /// Platform, by Rust's name; may be repeated [default: both of Linux, on macOS both of macOS]
+    /// Platform, by Rust's name; may be repeated [default: both of Linux and Windows, on macOS both
+    /// of macOS]
     #[arg(long = "target", value_enum, value_name = "TARGET")]
     targets: Vec<Target>,
     /// Profile of Cargo; a release has "dist"
@@ -58,8 +60,20 @@ pub(crate) struct Options {
     allow_dirty: bool,
 }
 
+/// The scripts of this folder, each a command.
+#[derive(Parser)]
+#[command(name = "release")]
+enum CommandLine {
+    Build(Options),
+    Publish(publish::Options),
+}
+
 fn main() -> ExitCode {
-    match run(Options::parse()) {
+    let done = match CommandLine::parse() {
+        CommandLine::Build(options) => run(options),
+        CommandLine::Publish(options) => publish::run(&options),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -69,7 +83,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: Options) -> Result<()> {
-    let source = Source::read(&options.version, options.allow_dirty || options.dry_run)?;
+    let source = Source::read(Some(&options.version), options.allow_dirty || options.dry_run)?;
     let targets = match options.targets {
         targets if !targets.is_empty() => targets,
         // Those of all machines.
@@ -97,7 +111,7 @@ fn run(options: Options) -> Result<()> {
             if target.runs_here() && !texts.contains_key(program.name) {
                 texts.insert(program.name, compile::texts(program, &built.unstripped)?);
             }
-            let binary = Entry::program(program.binary, built.binary);
+            let binary = Entry::program(&target.executable(program), built.binary);
             let mut entries = texts[program.name].clone();
             entries.extend([binary.clone(), Entry::file("LICENSE", read(&source.root.join("LICENSE"))?)]);
             write(&out, &plan::archive(program, target), archive::tar_gz(entries, source.time)?)?;
@@ -178,12 +192,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_lists_the_options() {
-        let command = Options::command();
+    fn the_scripts_list_the_options() {
+        let command = CommandLine::command();
         command.clone().debug_assert();
-        let script = include_str!("../build");
-        for option in command.get_opts().filter_map(|option| option.get_long()) {
-            assert!(script.contains(&format!("[--{option}")), "--{option}");
+        for (name, script) in [("build", include_str!("../build")), ("publish", include_str!("../publish"))] {
+            assert!(script.contains(&format!(" {name} \"$@\"")));
+            let options = command.find_subcommand(name).unwrap().get_opts();
+            for option in options.filter_map(|option| option.get_long()) {
+                assert!(script.contains(&format!("--{option}")), "release/{name}: --{option}");
+            }
         }
     }
 }

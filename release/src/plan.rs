@@ -6,7 +6,7 @@ use crate::target::{Program, Target};
 /// The registry of the image.
 pub(crate) const IMAGE: &str = "ghcr.io/kube-endpoint-manager/kube-endpoint-manager";
 /// The registry of the chart. Helm adds the chart's name.
-const CHARTS: &str = "oci://ghcr.io/kube-endpoint-manager/charts";
+pub(crate) const CHARTS: &str = "oci://ghcr.io/kube-endpoint-manager/charts";
 
 pub(crate) const IMAGE_FILE: &str = "kube-endpoint-manager-image.tar";
 pub(crate) const KUSTOMIZATIONS: &str = "kube-endpoint-manager-kustomize.tar.gz";

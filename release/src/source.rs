@@ -19,15 +19,18 @@ pub(crate) struct Source {
     short_commit: String,
     /// The time of the commit, in seconds since 1970.
     pub(crate) time: u64,
-    /// The packages for crates.io.
+    /// The packages for crates.io, each after those that it depends on.
     pub(crate) crates: Vec<String>,
+    /// The same, as Cargo describes them.
+    pub(crate) packages: Vec<Value>,
     /// The folders of all packages.
     pub(crate) members: Vec<PathBuf>,
 }
 
 impl Source {
-    /// Reads the checkout that this program was built from.
-    pub(crate) fn read(version: &str, allow_dirty: bool) -> Result<Self> {
+    /// Reads the checkout that this program was built from. Without a version, it is that of
+    /// Cargo.toml.
+    pub(crate) fn read(version: Option<&str>, allow_dirty: bool) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
         let at_root = |program: &str| {
             let mut command = Command::new(program);
@@ -41,7 +44,9 @@ impl Source {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let manager = packages.iter().find(|package| package["name"] == Program::MANAGER.name);
         let chart = std::fs::read_to_string(root.join("deploy/chart/Chart.yaml"))?;
-        check_version(version, &text(&manager.context("no package of the manager")?["version"]), &chart)?;
+        let of_workspace = text(&manager.context("no package of the manager")?["version"]);
+        let version = version.unwrap_or(&of_workspace);
+        check_version(version, &of_workspace, &chart)?;
 
         let changes = output(at_root("git").args(["status", "--porcelain"]))?;
         if !changes.is_empty() && !allow_dirty {
@@ -53,7 +58,8 @@ impl Source {
             let commit = output(at_root("git").arg("rev-parse").args(arguments))?;
             Ok::<_, anyhow::Error>(if changes.is_empty() { commit } else { commit + "-dirty" })
         };
-        let published = packages.iter().filter(|package| package["publish"].is_null());
+        let published: Vec<Value> =
+            packages.iter().filter(|package| package["publish"].is_null()).cloned().collect();
         let folder =
             |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned());
         let source = Self {
@@ -62,7 +68,8 @@ impl Source {
             commit: commit(&["HEAD"])?,
             short_commit: commit(&["--short=12", "HEAD"])?,
             time: output(at_root("git").args(["log", "-1", "--format=%ct"]))?.parse()?,
-            crates: published.map(|package| text(&package["name"])).collect(),
+            crates: in_order(&published),
+            packages: published,
             members: packages.iter().filter_map(folder).collect(),
             root,
         };
@@ -135,6 +142,22 @@ impl Source {
     }
 }
 
+/// Returns the names of packages, each after those that it depends on. Dependencies of tests do not
+/// count: a test may need what depends on its package.
+fn in_order(packages: &[Value]) -> Vec<String> {
+    let needs = |package: &Value, name: &Value| {
+        let mut all = package["dependencies"].as_array().into_iter().flatten();
+        all.any(|dependency| dependency["name"] == *name && dependency["kind"] != "dev")
+    };
+    let mut left: Vec<&Value> = packages.iter().collect();
+    let mut ordered = Vec::new();
+    // Cargo refuses a circle.
+    while let Some(at) = left.iter().position(|next| !left.iter().any(|other| needs(next, &other["name"]))) {
+        ordered.push(left.remove(at)["name"].as_str().unwrap_or_default().to_owned());
+    }
+    ordered
+}
+
 fn check_version(version: &str, of_workspace: &str, chart: &str) -> Result<()> {
     if version != of_workspace {
         let hint = if version.starts_with('v') { " (VERSION has no v; the tag has)" } else { "" };
@@ -169,7 +192,23 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_package_comes_after_those_that_it_depends_on() {
+        let package = |name: &str, needs: &[(&str, Value)]| {
+            let needs = needs.iter().map(|(name, kind)| json!({"name": name, "kind": kind}));
+            json!({"name": name, "dependencies": needs.collect::<Vec<_>>()})
+        };
+        let all = [
+            package("a", &[("c", Value::Null), ("serde", Value::Null)]),
+            package("b", &[]),
+            package("c", &[("b", json!("build")), ("a", json!("dev"))]),
+        ];
+        assert_eq!(in_order(&all), ["b", "c", "a"]);
+    }
 
     #[test]
     fn the_version_is_that_of_the_workspace_and_of_the_chart() {

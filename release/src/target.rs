@@ -21,6 +21,8 @@ pub(crate) enum Target {
     DarwinAmd64,
     #[value(name = "aarch64-apple-darwin")]
     DarwinArm64,
+    #[value(name = "x86_64-pc-windows-gnu")]
+    WindowsAmd64,
 }
 
 /// A program, with the flags that choose its features.
@@ -48,13 +50,14 @@ impl Program {
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::LinuxAmd64, Self::LinuxArm64, Self::DarwinAmd64, Self::DarwinArm64];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::LinuxAmd64, Self::LinuxArm64, Self::DarwinAmd64, Self::DarwinArm64, Self::WindowsAmd64];
 
     /// Returns the platforms that are built where `--target` names none.
     pub(crate) fn defaults() -> Vec<Self> {
+        // Linux has a compiler for Windows.
         let is_macos = std::env::consts::OS == "macos";
-        Self::ALL.into_iter().filter(|target| target.is_linux() != is_macos).collect()
+        Self::ALL.into_iter().filter(|target| (target.system() == "darwin") == is_macos).collect()
     }
 
     pub(crate) fn triple(self) -> &'static str {
@@ -63,6 +66,7 @@ impl Target {
             Self::LinuxArm64 => "aarch64-unknown-linux-musl",
             Self::DarwinAmd64 => "x86_64-apple-darwin",
             Self::DarwinArm64 => "aarch64-apple-darwin",
+            Self::WindowsAmd64 => "x86_64-pc-windows-gnu",
         }
     }
 
@@ -72,13 +76,17 @@ impl Target {
 
     /// Returns the system, as Go and krew name it.
     pub(crate) fn system(self) -> &'static str {
-        if self.is_linux() { "linux" } else { "darwin" }
+        match self {
+            Self::LinuxAmd64 | Self::LinuxArm64 => "linux",
+            Self::DarwinAmd64 | Self::DarwinArm64 => "darwin",
+            Self::WindowsAmd64 => "windows",
+        }
     }
 
     /// Returns the architecture, as Go, krew and images name it.
     pub(crate) fn architecture(self) -> &'static str {
         match self {
-            Self::LinuxAmd64 | Self::DarwinAmd64 => "amd64",
+            Self::LinuxAmd64 | Self::DarwinAmd64 | Self::WindowsAmd64 => "amd64",
             Self::LinuxArm64 | Self::DarwinArm64 => "arm64",
         }
     }
@@ -95,19 +103,29 @@ impl Target {
 
     /// Returns true if this machine can run programs for the platform.
     pub(crate) fn runs_here(self) -> bool {
-        let system = if self.is_linux() { "linux" } else { "macos" };
+        let system = if self.system() == "darwin" { "macos" } else { self.system() };
         std::env::consts::OS == system && std::env::consts::ARCH == self.machine()
     }
 
     /// Returns true if a file is named for the platform, which another machine makes.
     pub(crate) fn is_file_of(self, name: &str) -> bool {
-        self.system() != Self::defaults()[0].system()
+        !Self::defaults().contains(&self)
             && name.contains(&format!("-{}-{}", self.system(), self.architecture()))
     }
 
-    /// Returns a tool of the GNU toolchain for the platform.
-    pub(crate) fn gnu(self, tool: &str) -> String {
-        format!("{}-linux-gnu-{tool}", self.machine())
+    /// Returns the name of the file of a program.
+    pub(crate) fn executable(self, program: &Program) -> String {
+        format!("{}{}", program.binary, if self == Self::WindowsAmd64 { ".exe" } else { "" })
+    }
+
+    /// Returns a tool of the GNU toolchain for the platform, or `None` if another toolchain builds
+    /// for it.
+    pub(crate) fn gnu(self, tool: &str) -> Option<String> {
+        match self.system() {
+            "linux" => Some(format!("{}-linux-gnu-{tool}", self.machine())),
+            "windows" => Some(format!("{}-w64-mingw32-{tool}", self.machine())),
+            _ => None,
+        }
     }
 }
 
@@ -123,18 +141,21 @@ pub(crate) fn check_tools(targets: &[Target]) -> Result<()> {
         if !std::path::Path::new(&libraries).is_dir() {
             bail!("Rust's library for {0} is missing: run 'rustup target add {0}'", target.triple());
         }
-        if target.is_linux() {
-            // Debian's packages have dashes: gcc-x86-64-linux-gnu.
-            let package = |name: &str| format!("{name}-{}-linux-gnu", target.machine().replace('_', "-"));
-            check(&target.gnu("gcc"), &["--version"], "", &format!("install {}", package("gcc")))?;
-            let libc = match target.runs_here() {
-                true => "libc6-dev".to_owned(),
-                false => format!("libc6-dev-{}-cross", target.architecture()),
-            };
-            check_headers(&target.gnu("gcc"), &libc)?;
-            let needed = format!("install {}", package("binutils"));
-            check(&target.gnu("objcopy"), &["--version"], "", &needed)?;
+        let Some(compiler) = target.gnu("gcc") else { continue };
+        // Debian's packages have dashes: gcc-x86-64-linux-gnu.
+        let machine = target.machine().replace('_', "-");
+        if !target.is_linux() {
+            check(&compiler, &["--version"], "", &format!("install gcc-mingw-w64-{machine}"))?;
+            continue;
         }
+        check(&compiler, &["--version"], "", &format!("install gcc-{machine}-linux-gnu"))?;
+        let libc = match target.runs_here() {
+            true => "libc6-dev".to_owned(),
+            false => format!("libc6-dev-{}-cross", target.architecture()),
+        };
+        check_headers(&compiler, &libc)?;
+        let objcopy = target.gnu("objcopy").unwrap_or_default();
+        check(&objcopy, &["--version"], "", &format!("install binutils-{machine}-linux-gnu"))?;
     }
     for line in TOOLS.lines() {
         let (program, version) = line.split_once(' ').unwrap_or((line, ""));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_endpoint_controllers::{
     ApiClient, Clock, CommandLine, ConnectError, IdentityFile, Manager, Options, PageSources, ServeError,
-    Settings, Traces, check_retirement, connect, connect_for_lease,
+    Settings, Traces, check_retirement, connect, connect_for_lease, warn_of_memory_limit,
 };
 
 use crate::signals::{exit_on_second_signal, shutdown_signal};
@@ -90,6 +90,9 @@ async fn run_traced(
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
     tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
+    let counted = settings.clone();
+    // Beside the lists, which take longer.
+    tokio::spawn(async move { warn_of_memory_limit(&client, &counted).await });
     let ended = manager.run(shutdown).await;
     if let Some(Err(error)) = identity_file.filter(|_| ended.is_ok()).map(IdentityFile::end_in_order) {
         tracing::warn!(%error, "the next process takes this end for a crash");

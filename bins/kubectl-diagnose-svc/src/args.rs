@@ -148,6 +148,7 @@ pub(crate) enum Shell {
     Bash,
     Zsh,
     Fish,
+    Powershell,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -51,6 +51,7 @@ pub(crate) fn print_script(shell: Shell) -> anyhow::Result<u8> {
         Shell::Bash => clap_complete::Shell::Bash,
         Shell::Zsh => clap_complete::Shell::Zsh,
         Shell::Fish => clap_complete::Shell::Fish,
+        Shell::Powershell => clap_complete::Shell::PowerShell,
     };
     let mut script = Vec::new();
     let mut command = CommandLine::command().bin_name(PROGRAM);
@@ -355,7 +356,7 @@ mod tests {
             ("lint -oy", "yaml"),
             ("lint --output=s", "sarif"),
             ("lint --color a", "auto always"),
-            ("completion ", "kubectl bash zsh fish"),
+            ("completion ", "kubectl bash zsh fish powershell"),
             ("lint --ignore EP00", "EP000 EP001"),
             ("lint --ignore EP000,EP061", "EP000,EP061"),
             ("diff extra", ""),

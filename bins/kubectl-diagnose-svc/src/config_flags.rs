@@ -114,14 +114,12 @@ impl ConfigFlags {
     /// An error if there is no readable kubeconfig, or if a flag names what it does not have.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
         self.check()?;
+        let needs_none = |error: ErrorKind| {
+            let is_missing = error == ErrorKind::NotFound && self.kubeconfig.is_none();
+            self.server.is_some() && (is_missing || error == ErrorKind::UnexpectedEof)
+        };
         let mut kubeconfig = match read_kubeconfig(self.kubeconfig.as_deref()) {
-            Err(KubeconfigError::ReadConfig(error, _))
-                if error.kind() == ErrorKind::NotFound
-                    && self.kubeconfig.is_none()
-                    && self.server.is_some() =>
-            {
-                Kubeconfig::default()
-            }
+            Err(KubeconfigError::ReadConfig(error, _)) if needs_none(error.kind()) => Kubeconfig::default(),
             read => read?,
         };
         if self.context.is_some() {

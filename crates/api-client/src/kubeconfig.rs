@@ -12,10 +12,33 @@ use kube::config::{Cluster, Kubeconfig, KubeconfigError};
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or is no kubeconfig.
+/// If a file cannot be read, or is no kubeconfig. If all files are empty, the error of the first
+/// has the kind [`io::ErrorKind::UnexpectedEof`].
 pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
     check_kubeconfig_encoding(path)?;
+    let paths = paths(path);
+    // A pipe can be read only once.
+    let is_blank =
+        |path: &PathBuf| path.is_file() && std::fs::read(path).is_ok_and(|it| it.trim_ascii().is_empty());
+    if paths.iter().all(is_blank)
+        && let Some(first) = paths.into_iter().next()
+    {
+        let why = "the file is empty; write a kubeconfig into it, or choose another with --kubeconfig";
+        let error = io::Error::new(io::ErrorKind::UnexpectedEof, why);
+        return Err(KubeconfigError::ReadConfig(error, first));
+    }
     path.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+}
+
+/// Returns the paths of a kubeconfig, or those of `KUBECONFIG` or `~/.kube/config`.
+fn paths(path: Option<&Path>) -> Vec<PathBuf> {
+    match (path, std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty())) {
+        (Some(path), _) => vec![path.to_owned()],
+        (None, Some(paths)) => {
+            std::env::split_paths(&paths).filter(|it| !it.as_os_str().is_empty()).collect()
+        }
+        (None, None) => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    }
 }
 
 /// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark
@@ -26,12 +49,7 @@ pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigErro
 ///
 /// If there is such a file. The paths are those of [`read_kubeconfig`].
 pub fn check_kubeconfig_encoding(path: Option<&Path>) -> Result<(), KubeconfigError> {
-    let paths = match (path, std::env::var_os("KUBECONFIG")) {
-        (Some(path), _) => vec![path.to_owned()],
-        (None, Some(paths)) => std::env::split_paths(&paths).collect(),
-        (None, None) => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
-    };
-    for path in paths {
+    for path in paths(path) {
         let Ok(bytes) = std::fs::read(&path) else { continue };
         if matches!(bytes.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && bytes.len() % 2 == 1 {
             let why = "it begins as UTF-16 and has an odd number of bytes; save it as UTF-8";
@@ -93,6 +111,22 @@ mod tests {
         check(&[0xFF, 0xFE, 0x3F, 0, 1], "odd number of bytes");
         check(&[0xFF, 0xFE, 0, 0xD8], "UTF-16");
         check(b"\xEF\xBB\xBF{}", "");
+    }
+
+    #[test]
+    fn an_empty_file_is_named_as_such() {
+        let check = |bytes: &[u8], is_empty: bool| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            let error = read_kubeconfig(Some(file.path())).err();
+            let told = error.map(|error| kube_endpoint_core_model::causes(&error)).unwrap_or_default();
+            assert_eq!(told.contains("the file is empty;"), is_empty, "{bytes:?}: {told}");
+            assert!(!is_empty || told.contains(file.path().to_str().unwrap()), "{told}");
+        };
+        check(b"", true);
+        check(b" \r\n", true);
+        check(b"{}", false);
+        check(b"# a comment", false);
     }
 
     fn kubeconfig(cluster: &str) -> Kubeconfig {

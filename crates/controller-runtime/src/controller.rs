@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder};
+use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder};
 use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::Cluster;
 use kube_endpoint_workqueue::{AfterRetries, RetryPolicy, run_workers_observed};
@@ -150,6 +150,11 @@ impl<R: Reconciler> Controller<R> {
     /// Returns how many keys fail.
     pub fn failing_counts(&self) -> FailingCounts {
         self.runtime.failing.counts()
+    }
+
+    /// Returns the number of keys for which a dry run plans writes, and 0 without a dry run.
+    pub fn planned_by_dry_run(&self) -> usize {
+        self.runtime.writer.writer().dry_run().map_or(0, DryRun::len)
     }
 
     /// Returns at most `limit` keys after `after` whose retries have all failed, sorted. Begin with

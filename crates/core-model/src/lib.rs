@@ -29,6 +29,20 @@
 //! A view gets a field when a controller begins to read one, without a new major version: construct
 //! views with `..Default::default()`, or deserialise or convert them.
 
+/// Returns the address of a page of the project's documentation, for messages: their readers have
+/// no clone.
+///
+/// ```
+/// let page = kube_endpoint_core_model::page_of_docs!("run.md#health-and-status");
+/// assert!(page.starts_with("https://") && page.ends_with("/docs/run.md#health-and-status"));
+/// ```
+#[macro_export]
+macro_rules! page_of_docs {
+    ($page:literal) => {
+        concat!("https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/", $page)
+    };
+}
+
 pub mod address;
 mod backoff;
 mod causes;

@@ -121,6 +121,9 @@ impl fmt::Display for LeftOut {
             Self::Terminal => f.write_str("the pod has ended for good (phase Succeeded or Failed)"),
             Self::NoAddress => f.write_str("the pod has no IP address yet"),
             Self::Terminating => f.write_str("the pod is being deleted"),
+            Self::NodeNotFound { node } if node.is_empty() => {
+                f.write_str("the pod has no node (spec.nodeName)")
+            }
             Self::NodeNotFound { node } => write!(f, "the pod's node {node:?} does not exist"),
             Self::InvalidAddress { address } => {
                 write!(f, "the pod's address {address:?} is not an IP address")
@@ -142,12 +145,13 @@ impl fmt::Display for LeftOut {
 mod tests {
     use super::*;
 
-    fn reasons() -> [LeftOut; 9] {
+    fn reasons() -> [LeftOut; 10] {
         [
             LeftOut::Terminal,
             LeftOut::NoAddress,
             LeftOut::Terminating,
             LeftOut::NodeNotFound { node: "n1".into() },
+            LeftOut::NodeNotFound { node: "".into() },
             LeftOut::InvalidAddress { address: "10.0.0".into() },
             LeftOut::NoAddressOfFamily { family: IpFamily::IPv6 },
             LeftOut::NoPort { wanted: vec!["http".into(), "https".into()] },

@@ -1,6 +1,7 @@
 //! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service
 //! account.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kube::config::{Config, InferConfigError, KubeConfigOptions, KubeconfigError};
@@ -20,9 +21,9 @@ pub enum ConnectError {
         /// The fault and the remedy.
         why: String,
     },
-    /// A kubeconfig at one of the default locations is not a text.
+    /// A kubeconfig at one of the default locations is not a text, or empty.
     #[error(transparent)]
-    Encoding(KubeconfigError),
+    Content(KubeconfigError),
     /// The caller gave no file, and the default locations have no configuration.
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
@@ -63,7 +64,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
     let found = match kubeconfig {
         Some(path) => Ok(read(path).await?),
         None => {
-            check_kubeconfig_encoding(None).map_err(ConnectError::Encoding)?;
+            check_kubeconfig_encoding(None).map_err(ConnectError::Content)?;
             infer().await
         }
     };
@@ -76,7 +77,11 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
             config
         }
         (Err(_), Some(master)) => Config::new(master),
-        (Err(error), None) => return Err(ConnectError::NotFound(error)),
+        (Err(error), None) => {
+            let is_empty = |error: &KubeconfigError| matches!(error, KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::UnexpectedEof);
+            let empty = read_kubeconfig(None).err().filter(is_empty);
+            return Err(empty.map_or(ConnectError::NotFound(error), ConnectError::Content));
+        }
     };
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Scheme(without_credentials(&config.cluster_url)));
@@ -155,8 +160,8 @@ mod tests {
             r#"{"clusters":[{"name":"c","cluster":{"server":"ftp://127.0.0.1"}}],"current-context":"c",
             "contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}"#,
         );
-        let errors = [missing, error_of("a: [").await, no_context, elsewhere.await];
+        let errors = [missing, error_of("a: [").await, no_context, elsewhere.await, error_of("").await];
         assert!(errors.iter().all(|error| !error.is_empty() && !error.contains('\n')), "{errors:#?}");
-        insta::assert_snapshot!(format!("{}\n{}\n{}", errors[0], errors[2], errors[3]));
+        insta::assert_snapshot!(format!("{}\n{}\n{}\n{}", errors[0], errors[2], errors[3], errors[4]));
     }
 }

@@ -57,6 +57,7 @@ mod go_duration;
 mod leader;
 mod line_printer;
 mod manager;
+mod memory_limit;
 mod metrics;
 mod open_files;
 pub mod options;
@@ -71,7 +72,6 @@ mod slis;
 mod status;
 mod telemetry;
 #[cfg(test)]
-#[cfg(feature = "otlp")]
 mod test_log;
 mod traces;
 #[cfg(feature = "ui")]
@@ -92,6 +92,7 @@ pub use kube_endpoint_leader_election::IdentityFile;
 pub use leader::connect_for_lease;
 pub use line_printer::LinePrinter;
 pub use manager::{Manager, ManagerError, ManagerHandle, RunningControllers};
+pub use memory_limit::warn_of_memory_limit;
 pub use metrics::metrics_recorder;
 pub use open_files::{TooFewOpenFiles, raise_open_files_limit};
 pub use options::Options;

@@ -115,6 +115,10 @@ impl fmt::Display for UnreadableNamespace {
     }
 }
 
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 /// The state of a controller.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +138,9 @@ pub struct ControllerStatus {
     /// Keys whose sync waits for the cache, or for the end of a pause that the API server asked
     /// for.
     pub deferred: usize,
+    /// Keys for which a dry run plans writes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub planned: usize,
     /// Recent changes of outputs by other clients, which the clients may repeat.
     pub foreign_writes: usize,
     /// The outputs that other clients wrote last: 20 at most, the newest first.
@@ -349,6 +356,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
         failing: failing.failing,
         retried_slowly: failing.retried_slowly,
         deferred: counts.deferred,
+        planned: controller.planned_by_dry_run(),
         foreign_writes: counts.foreign_changes,
         recent_foreign_writes: recent.collect(),
         other_controller: other,
@@ -366,6 +374,14 @@ fn certificate(used: &CertificateInUse) -> Option<CertificateStatus> {
     Some(CertificateStatus { name: used.usage.label(), place: used.place.to_string(), start, end })
 }
 
+impl ManagerStatus {
+    /// Returns true if this is a dry run that has synced everything and plans no write.
+    pub(crate) fn plans_nothing(&self) -> bool {
+        let is_idle = |it: &ControllerStatus| it.queued + it.failing + it.deferred + it.planned == 0;
+        self.dry_run && self.synced && self.controllers.iter().all(is_idle)
+    }
+}
+
 impl fmt::Display for ManagerStatus {
     /// Writes lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -379,7 +395,8 @@ impl fmt::Display for ManagerStatus {
         }
         writeln!(f, "Leading: {}", yes(self.leading))?;
         if self.dry_run {
-            writeln!(f, "Dry run: yes, nothing is written")?;
+            let nothing = if self.plans_nothing() { ", and nothing would change" } else { "" };
+            writeln!(f, "Dry run: yes, nothing is written{nothing}")?;
         }
         if let Some(leader) = &self.leader {
             writeln!(f, "Leader: {}", harmless(leader, LONGEST_TEXT))?;
@@ -469,6 +486,7 @@ mod tests {
                 failing: 204,
                 retried_slowly: 102,
                 deferred: 1,
+                planned: 2,
                 foreign_writes: 3,
                 recent_foreign_writes: vec![
                     ForeignWriteStatus {

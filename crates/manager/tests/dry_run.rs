@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use kube::client::Body;
-use kube_endpoint_controllers::{ApiClient, Gates, Manager, Settings, metrics_recorder};
+use kube_endpoint_controllers::{ApiClient, Gates, Manager, ManagerHandle, Settings, metrics_recorder};
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::{Value, json};
@@ -65,6 +65,7 @@ fn writer(server: &EmbeddedApiServer) -> Running {
 /// A manager with `--dry-run`.
 struct Shadow {
     _running: Running,
+    handle: ManagerHandle,
     metrics: PrometheusHandle,
     /// All its requests other than GET.
     writes: Arc<Mutex<Vec<String>>>,
@@ -88,8 +89,9 @@ impl Shadow {
         let manager = metrics::with_local_recorder(&recorder, || {
             Manager::new(ApiClient::for_tests(client), &settings, server.now(), 2).unwrap()
         });
-        assert!(manager.handle().status().dry_run);
-        Self { _running: Running::start(manager), metrics, writes }
+        let handle = manager.handle();
+        assert!(handle.status().dry_run);
+        Self { _running: Running::start(manager), handle, metrics, writes }
     }
 
     /// Returns the sum of a metric over its labels.
@@ -102,6 +104,11 @@ impl Shadow {
 
     fn differences(&self) -> f64 {
         self.sum("dry_run_differences")
+    }
+
+    /// Returns true if the status says that nothing would change.
+    fn tells_that_nothing_would_change(&self) -> bool {
+        self.handle.status().to_string().contains("nothing is written, and nothing would change")
     }
 
     fn assert_wrote_nothing(&self) {
@@ -123,6 +130,7 @@ async fn beside_controllers_that_write_nothing_differs() {
         assert_eq!((server.count("endpointslices"), server.count("endpoints")), (5, 5));
         assert!(shadow.sum("workqueue_adds_total") >= 10.0, "the shadow looked at them");
         assert_eq!(shadow.differences(), 0.0);
+        assert!(shadow.tells_that_nothing_would_change());
         shadow.assert_wrote_nothing();
     }
 }
@@ -132,9 +140,11 @@ async fn what_differs_is_counted_after_thirty_seconds_until_it_is_written() {
     let server = EmbeddedApiServer::builder().seed(1).build().unwrap();
     let shadow = Shadow::start(&server, Gates::default());
     sleep(seconds(60)).await;
+    assert!(shadow.tells_that_nothing_would_change());
     server.create(service("web")).await.unwrap();
     sleep(seconds(29)).await;
     assert_eq!(shadow.differences(), 0.0);
+    assert!(!shadow.tells_that_nothing_would_change(), "it may be a difference");
     sleep(seconds(2)).await;
     // One slice and one Endpoints object.
     assert_eq!(shadow.differences(), 2.0);

@@ -7,7 +7,7 @@
 //! worth it for the few connections of a browser.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
@@ -51,7 +51,7 @@ pub(crate) fn stranger(stream: &TcpStream) -> Option<Stranger> {
     // A system without the list has no other users who matter: it is a sandbox.
     let (Ok(table), Ok(own)) = (std::fs::File::open(path), own) else { return None };
     let user = match (stream.peer_addr(), stream.local_addr()) {
-        (Ok(peer), Ok(here)) => user_of(BufReader::new(table), peer, here),
+        (Ok(peer), Ok(here)) => user_of(std::io::BufReader::new(table), peer, here),
         // The client has gone.
         _ => None,
     };

@@ -3,7 +3,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -71,7 +70,8 @@ fn temporary(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Writes a file to the disk. Nobody can read it before it has its permissions.
+/// Writes a file to the disk. Nobody can read it before it has its permissions; on Windows they are
+/// those of the folder.
 fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
     let write = || -> io::Result<()> {
         if let Some(directory) = path.parent() {
@@ -82,7 +82,13 @@ fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+        #[cfg(not(unix))]
+        let _ = mode;
+        let mut file = options.open(path)?;
         file.write_all(content.as_bytes())?;
         file.sync_all()
     };
@@ -93,7 +99,8 @@ fn write(path: &Path, content: &str, mode: u32) -> Result<(), ServingError> {
 fn rename(from: &Path, to: &Path) -> Result<(), ServingError> {
     let rename = || -> io::Result<()> {
         std::fs::rename(from, to)?;
-        match to.parent() {
+        // Windows opens no directory as a file, and writes the name with it.
+        match to.parent().filter(|_| cfg!(unix)) {
             Some(directory) => std::fs::File::open(directory)?.sync_all(),
             None => Ok(()),
         }

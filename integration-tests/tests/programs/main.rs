@@ -8,6 +8,7 @@ mod handover;
 mod kubectl;
 mod mutants;
 mod page;
+mod windows;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         kubectl::tests(),
         mutants::tests(),
         page::tests(),
+        windows::tests(),
     ];
     programs::run(modules.into_iter().flatten())
 }

@@ -44,9 +44,12 @@ async fn scripts_are_printed() {
     let shop = Shop::start(Vec::new()).await;
     let output = shop.run_exactly(&["completion", "kubectl"]).await;
     assert_eq!(stdout(&output), "#!/usr/bin/env sh\nexec kubectl-diagnose_svc __complete \"$@\"\n");
-    for (shell, want) in
-        [("bash", "complete -F"), ("zsh", "#compdef kubectl-diagnose_svc"), ("fish", "complete -c")]
-    {
+    for (shell, want) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef kubectl-diagnose_svc"),
+        ("fish", "complete -c"),
+        ("powershell", "Register-ArgumentCompleter -Native -CommandName 'kubectl-diagnose_svc'"),
+    ] {
         let output = shop.run_exactly(&["completion", shell]).await;
         assert!(stdout(&output).contains(want), "{shell}");
     }

@@ -84,6 +84,22 @@ async fn a_server_that_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_that_is_empty() {
+    let shop = Shop::start(Vec::new()).await;
+    let server = format!("http://{}", shop.address());
+    std::fs::write(shop.kubeconfig.path(), "").unwrap();
+    let path = shop.kubeconfig.path().to_str().unwrap();
+    let told = reported(&shop, &[&["explain", "cart"]]).await.replace(path, "FILE");
+    insta::assert_snapshot!(told, @r#"
+    $ explain cart
+    error: the kubeconfig cannot be read: failed to read kubeconfig from '"FILE"': the file is empty; write a kubeconfig into it, or choose another with --kubeconfig
+    "#);
+    // As for kubectl, flags may say where the server is.
+    let output = shop.run(&["explain", "cart", "--server", &server]).await;
+    assert!(stdout(&output).contains("Service shop/cart"), "{}", stderr(&output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_empty() {
     let shop = Shop::start(Vec::new()).await;
     let commands: [&[&str]; 2] = [&["explain", ""], &["explain", "pod/"]];

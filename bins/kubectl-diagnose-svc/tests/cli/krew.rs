@@ -128,16 +128,19 @@ fn the_manifest_keeps_to_krews_rules() {
     assert_eq!(broken_rule(&manifest), None);
     assert_eq!(manifest["metadata"]["name"], "diagnose-svc");
     // kubectl finds the plugin by the name of the program.
+    let mut systems = Vec::new();
     for platform in manifest["spec"]["platforms"].as_array().unwrap() {
-        assert_eq!(platform["bin"], "kubectl-diagnose_svc");
-        assert_eq!(platform["files"][0]["from"], "kubectl-diagnose_svc");
+        let labels = &platform["selector"]["matchLabels"];
+        let (os, arch) = (labels["os"].as_str().unwrap(), labels["arch"].as_str().unwrap());
+        let program = if os == "windows" { "kubectl-diagnose_svc.exe" } else { "kubectl-diagnose_svc" };
+        assert_eq!(platform["bin"], program);
+        assert_eq!(platform["files"][0]["from"], program);
         let uri = platform["uri"].as_str().unwrap();
         assert!(uri.contains(&format!("/download/{TAG}/")), "{uri}");
-        let labels = &platform["selector"]["matchLabels"];
-        let ending =
-            format!("-{}-{}.tar.gz", labels["os"].as_str().unwrap(), labels["arch"].as_str().unwrap());
-        assert!(uri.ends_with(&ending), "{uri}");
+        assert!(uri.ends_with(&format!("-{os}-{arch}.tar.gz")), "{uri}");
+        systems.push(format!("{os}/{arch}"));
     }
+    assert_eq!(systems, ["linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"]);
 }
 
 #[test]

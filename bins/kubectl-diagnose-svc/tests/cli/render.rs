@@ -68,6 +68,19 @@ fn what_is_rendered_and_what_is_assumed() {
         ");
 }
 
+/// A pod whose scheduler has not run has an empty name of a node.
+#[test]
+fn a_pod_without_a_node() {
+    let without = POD.replace("  nodeName: node-a\n", "");
+    insta::assert_snapshot!(told(&format!("{SERVICE}---\n{without}")), @"
+        NAMESPACE  SERVICE  KIND           TYPE  ENDPOINTS  READY
+        default    web      EndpointSlice  IPv4  0          0
+        default    web      Endpoints            1          1
+        default/web: pod web-1 is left out: the pod has no node (spec.nodeName).
+        exit code 0
+        ");
+}
+
 #[test]
 fn services_for_which_nothing_is_written() {
     let with = |spec: &str| told(&SERVICE.replace("selector: {app: web}", spec));

@@ -22,6 +22,9 @@ use crate::service::ApiService;
 use crate::store::Store;
 use crate::watches::Ending;
 
+/// The token of the kubeconfig of a server that checks none.
+const ANY_TOKEN: &str = "unchecked";
+
 /// An API server in this process. Clones are handles of the same server, which lives until its last
 /// handle, service and open watch are dropped.
 #[derive(Clone)]
@@ -71,8 +74,8 @@ impl EmbeddedApiServer {
     }
 
     /// Returns a kubeconfig for clients of a listener, as YAML. It contains the certificate of the
-    /// listener's CA and the first of the server's tokens, if there are any. kubectl and client-go
-    /// do not send a token without TLS.
+    /// listener's CA, if there is one, and the first of the server's tokens, or one that nobody
+    /// checks. kubectl and client-go do not send a token without TLS.
     pub fn kubeconfig_of(&self, listener: &Listener) -> String {
         self.kubeconfig_with(&format!("{{{}}}", of_cluster(listener)))
     }
@@ -90,10 +93,9 @@ impl EmbeddedApiServer {
     }
 
     fn kubeconfig_with(&self, cluster: &str) -> String {
-        let token = match self.inner.reviews.tokens.keys().next() {
-            Some(token) => format!("{{token: {}}}", Value::from(token.as_str())),
-            None => "{}".to_owned(),
-        };
+        // Without credentials kubectl asks for a user name. A server without tokens checks none.
+        let token = self.inner.reviews.tokens.keys().next().map_or(ANY_TOKEN, String::as_str);
+        let token = format!("{{token: {}}}", Value::from(token));
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: embedded\n  cluster: {cluster}\n\
              users:\n- name: embedded\n  user: {token}\ncontexts:\n- name: embedded\n  context: {{cluster: embedded, \

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use kube_endpoint_core_model::page_of_docs;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::findings::{About, Code};
@@ -33,11 +34,11 @@ impl fmt::Display for Severity {
 
 /// A text that is neither the identifier nor the name of a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no code; write one such as `EP012` or `port-name-not-found` (docs/verdicts.md lists all)")]
+#[error("{0:?} is no code; write one such as `EP012` or `port-name-not-found` ({page} lists all)", page = PAGE)]
 pub struct UnknownCode(pub String);
 
 /// The page that describes the codes.
-const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/verdicts.md");
+const PAGE: &str = page_of_docs!("verdicts.md");
 
 /// The examples of codes, by identifier. A test makes them of the manifests.
 const EXAMPLES: &str = include_str!("examples.json");
@@ -208,7 +209,7 @@ mod tests {
     fn an_unknown_code_is_an_error_that_says_what_to_write() {
         insta::assert_snapshot!(
             "EP1".parse::<Code>().unwrap_err(),
-            @r#""EP1" is no code; write one such as `EP012` or `port-name-not-found` (docs/verdicts.md lists all)"#
+            @r#""EP1" is no code; write one such as `EP012` or `port-name-not-found` (https://github.com/kube-endpoint-manager/kube-endpoint-manager/blob/main/docs/verdicts.md lists all)"#
         );
     }
 }

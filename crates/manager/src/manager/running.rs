@@ -4,10 +4,11 @@ use std::future::{Future, pending};
 use std::pin::pin;
 use std::time::Duration;
 
+use kube_endpoint_api_writer::dry_run::REPORT_AFTER;
 use kube_endpoint_api_writer::{EventRecorder, WriteFence};
 use kube_endpoint_informer::{Cluster, Kind, Kinds, StorageWentBack};
 use kube_endpoint_watch_channel as watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::build::{Blueprint, Parts, Start};
 use super::election::{Election, Happening};
@@ -61,6 +62,9 @@ impl Running {
         let mut other_tasks = NamedTasks::default();
         for (name, task) in manager.other_tasks {
             other_tasks.spawn(name, task);
+        }
+        if blueprint.settings.dry_run {
+            other_tasks.spawn("summary of the dry run", tell_if_nothing_would_change(handle.clone()));
         }
         Self {
             handle,
@@ -222,6 +226,16 @@ impl Running {
     }
 }
 
+/// Logs once that a dry run plans no write. Differences have lines of their own.
+async fn tell_if_nothing_would_change(handle: ManagerHandle) {
+    while !handle.status().plans_nothing() {
+        sleep(REPORT_AFTER).await;
+    }
+    let services = handle.cluster().services().len();
+    tracing::info!(services, "dry run: nothing would change");
+    pending::<()>().await;
+}
+
 /// Starts the informers that fill the stores. Also returns the inputs of a take-over.
 fn start_informers(
     blueprint: &mut Blueprint,
@@ -260,4 +274,32 @@ async fn stop_writing(fence: &WriteFence) -> bool {
         tracing::warn!("writes had no answer within {WRITE_TIMEOUT:?}; they are abandoned");
     }
     drained
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_endpoint_api_client::ApiClient;
+    use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_says_once_that_nothing_would_change() {
+        let logged = async |server: &EmbeddedApiServer| {
+            let settings = Settings { dry_run: true, ..Settings::default() };
+            let client = ApiClient::for_tests(server.service());
+            let manager = Manager::new(client, &settings, server.now(), 1).unwrap();
+            let log = crate::test_log::capture();
+            manager.run(sleep(Duration::from_secs(200))).await.unwrap();
+            log.lines().matches("dry run: nothing would change").count()
+        };
+        let server = EmbeddedApiServer::builder().build().unwrap();
+        assert_eq!(logged(&server).await, 1);
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+        server.create(service).await.unwrap();
+        assert_eq!(logged(&server).await, 0, "it would make a slice");
+    }
 }

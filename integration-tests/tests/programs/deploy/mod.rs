@@ -55,6 +55,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             turned_off::pages,
             webhook::a_manager_that_runs_writes_the_endpoints_that_the_webhook_waits_for,
             workflows::actions_are_pinned_and_steps_are_short,
+            workflows::tokens_may_only_read_unless_a_job_needs_more,
             workflows::files_and_options_exist,
         ),
         tests!(release::files =>

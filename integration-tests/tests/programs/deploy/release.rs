@@ -125,6 +125,7 @@ pub(crate) fn the_archives_have_programs_that_run_pages_and_completions() {
     // A subcommand has a page of its own, and kubectl a program that completes.
     let plugin = unpacked(&here("kubectl-diagnose-svc", ".tar.gz"));
     assert!(plugin.path().join("man/kubectl-diagnose-svc-explain.1").exists());
+    assert!(plugin.path().join("completions/kubectl-diagnose_svc.ps1").exists());
     let complete = read_to_string(plugin.path().join("completions/kubectl_complete-diagnose_svc")).unwrap();
     assert!(complete.contains("__complete"), "{complete}");
 }
@@ -250,6 +251,12 @@ pub(crate) fn the_bill_of_materials_lists_the_crates_of_the_program() {
             names.contains(has) && names.contains("k8s-openapi") && !names.contains(has_not),
             "{names:?}"
         );
+        // Macros and what only they need run in the compiler.
+        let of_the_compiler: Vec<&&str> = names
+            .iter()
+            .filter(|name| ["syn", "quote", "proc-macro2", "serde_derive"].contains(name))
+            .collect();
+        assert!(of_the_compiler.is_empty(), "{of_the_compiler:?}");
         assert!(!bill.to_string().contains(root().canonicalize().unwrap().to_str().unwrap()));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::deploy::manifests::{documents, root};
 
@@ -46,6 +46,21 @@ pub(crate) fn actions_are_pinned_and_steps_are_short() {
             _ => panic!("{workflow}: a step has either `uses` or `run`: {step}"),
         }
     }
+}
+
+/// A token that may write is an attacker's aim. Only single jobs get more than reading.
+pub(crate) fn tokens_may_only_read_unless_a_job_needs_more() {
+    let mut jobs_that_write = BTreeSet::new();
+    for entry in read_dir(root().join(".github/workflows")).unwrap() {
+        let path = entry.unwrap().path();
+        let workflow = &documents(&read_to_string(&path).unwrap())[0];
+        assert_eq!(workflow["permissions"], json!({"contents": "read"}), "{}", path.display());
+        let jobs = workflow["jobs"].as_object().unwrap();
+        jobs_that_write.extend(
+            jobs.iter().filter(|(_, job)| !job["permissions"].is_null()).map(|(name, _)| name.clone()),
+        );
+    }
+    assert_eq!(jobs_that_write, ["codeql", "publish"].map(str::to_owned).into());
 }
 
 pub(crate) fn files_and_options_exist() {

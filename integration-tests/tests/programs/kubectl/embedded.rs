@@ -145,7 +145,7 @@ pub(crate) fn the_commands_of_the_documentation_work_as_written() {
 pub(crate) fn a_range_of_the_user_is_that_of_services() {
     let manager = Manager::start(&["--embedded-empty", "--embedded-service-cidr=fd00:1::/112"]);
     manager.shell("kubectl create service clusterip six --tcp=80").unwrap();
-    assert_eq!(manager.read("get service six")["spec"]["clusterIPs"][0], "fd00:1::1");
+    assert_eq!(manager.read("get service six")["spec"]["clusterIPs"][0], "fd00:1::101");
     let refused =
         manager.shell("! kubectl create service clusterip four --tcp=80 --clusterip=10.96.0.1 2>&1").unwrap();
     contains(&refused, &["IPv4 is not configured on this cluster"]);

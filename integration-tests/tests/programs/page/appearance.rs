@@ -82,6 +82,41 @@ pub(crate) async fn nothing_is_too_wide_or_too_faint() {
     scene.end().await;
 }
 
+/// Providers name a node for its address, region and domain.
+pub(crate) async fn the_name_of_a_node_breaks_once_at_most() {
+    let node = "ip-10-200-112-134.eu-central-1.compute.internal";
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "far", "namespace": "shop"},
+        "spec": {"selector": {"app": "far"}, "ports": [{"port": 80}]},
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "far-7dfbff9db-5rhkn", "namespace": "shop", "labels": {"app": "far"}},
+        "spec": {"nodeName": node, "containers": [{"name": "far", "image": "far:1"}]},
+        "status": {"phase": "Running", "podIP": "10.244.1.7", "podIPs": [{"ip": "10.244.1.7"}, {"ip": "fd00:10:244:1::7"}],
+                   "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let scene = Scene::with(&[service, pod]).await;
+    let page = &scene.page;
+    page.value("location.hash = '#/service/shop/far'").await;
+    page.wait_until(
+        "the pod",
+        &format!("document.querySelector('#explanation .pods')?.innerText.includes('{node}')"),
+    )
+    .await;
+    let cell = "[...document.querySelectorAll('.pods td')].find(cell => cell.dataset.label === 'Node')";
+    let lines = format!(
+        "(() => {{ const range = document.createRange(); range.selectNodeContents({cell}); return range.getClientRects().length; }})()"
+    );
+    for (width, most) in [(1280, 2), (390, 2)] {
+        page.emulate(width, 800, Scheme::Light, false).await;
+        page.wait_until("the width", &format!("innerWidth === {width}")).await;
+        let lines = page.value(&lines).await.as_u64().unwrap();
+        assert!((1..=most).contains(&lines), "{lines} lines at {width} pixels");
+    }
+    scene.end().await;
+}
+
 pub(crate) async fn what_is_too_wide_or_too_faint_is_found() {
     let scene = Scene::sample().await;
     let page = &scene.page;

@@ -30,6 +30,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             async a_browser_that_is_dropped_leaves_no_process,
             async appearance::nothing_is_too_wide_or_too_faint,
             async appearance::what_is_too_wide_or_too_faint_is_found,
+            async appearance::the_name_of_a_node_breaks_once_at_most,
             async screenshots::pictures_show_the_sample_cluster,
         ),
     ]

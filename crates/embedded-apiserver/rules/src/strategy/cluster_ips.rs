@@ -73,7 +73,9 @@ impl ClusterIps {
             _ => return Err(RangeError::WrongNumber(ranges.len())),
         }
         let (first, last) = NODE_PORTS;
-        Ok(Self { ranges: parsed, node_ports: Pool::new(first, last) })
+        // The first ports are for Services that ask for one (KEP-3668).
+        let node_ports = Pool::new(first, last).with_static_band(last - first + 1, 32, 128);
+        Ok(Self { ranges: parsed.into_iter().map(Addresses::with_static_band).collect(), node_ports })
     }
 
     /// Returns the families of the ranges.

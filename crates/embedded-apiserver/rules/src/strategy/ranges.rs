@@ -6,6 +6,8 @@ use std::net::IpAddr;
 /// The fewest addresses of a range, as upstream's, and the binary logarithm of the most.
 const FEWEST: u128 = 8;
 const MOST_BITS: u8 = 20;
+/// The fewest numbers of a static band.
+const FEWEST_STATIC: u128 = 16;
 
 /// The reason why ranges of addresses cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,11 +28,14 @@ pub enum RangeError {
 }
 
 /// The numbers between two bounds. It allocates them in ascending order, starting after the last
-/// allocated one.
+/// allocated one. The first numbers may be a static band for those that clients ask for: it
+/// allocates one of them only when all others are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     first: u128,
     last: u128,
+    /// The first number after the static band.
+    dynamic: u128,
     next: u128,
     taken: BTreeSet<u128>,
 }
@@ -38,7 +43,16 @@ pub(super) struct Pool {
 impl Pool {
     /// Creates a pool in which all numbers from `first` to `last` are free.
     pub(super) fn new(first: u128, last: u128) -> Self {
-        Self { first, last, next: first, taken: BTreeSet::new() }
+        Self { first, last, dynamic: first, next: first, taken: BTreeSet::new() }
+    }
+
+    /// Makes the first numbers of a range of `size` numbers a static band: one `share`th of the
+    /// range, between 16 and `most`. A range with 16 numbers or fewer has none.
+    pub(super) fn with_static_band(mut self, size: u128, share: u128, most: u128) -> Self {
+        let band = if size <= FEWEST_STATIC { 0 } else { (size / share).clamp(FEWEST_STATIC, most) };
+        self.dynamic = self.first + band;
+        self.next = self.dynamic;
+        self
     }
 
     pub(super) fn contains(&self, number: u128) -> bool {
@@ -54,9 +68,11 @@ impl Pool {
     /// Allocates the next free number. Returns `None` if the range is full.
     pub(super) fn take_next(&mut self) -> Option<u128> {
         let free = |from: u128, to: u128| (from..=to).find(|n| !self.taken.contains(n));
-        let number = free(self.next, self.last).or_else(|| free(self.first, self.next.min(self.last)))?;
+        let number = free(self.next, self.last)
+            .or_else(|| free(self.dynamic, self.next))
+            .or_else(|| free(self.first, self.dynamic))?;
         self.taken.insert(number);
-        self.next = if number == self.last { self.first } else { number + 1 };
+        self.next = if (self.dynamic..self.last).contains(&number) { number + 1 } else { self.dynamic };
         Some(number)
     }
 
@@ -109,6 +125,14 @@ impl Addresses {
         }
         let last = base + size - 1 - u128::from(address.is_ipv4());
         Ok(Self { network, prefix, pool: Pool::new(base + 1, last) })
+    }
+
+    /// Reserves the first addresses for Services that ask for one, as a kube-apiserver does
+    /// (KEP-3070): a sixteenth of the range, between 16 and 256.
+    pub(super) fn with_static_band(mut self) -> Self {
+        let bits = if self.is_ipv4() { 32 } else { 128 };
+        self.pool = self.pool.with_static_band(1 << (bits - self.prefix), 16, 256);
+        self
     }
 
     /// Returns true if the range is IPv4.
@@ -179,6 +203,35 @@ mod tests {
         }
         assert_eq!(take(), None);
         range.release("10.0.0.3".parse().unwrap());
+        assert_eq!(range.take_next().unwrap().to_string(), "10.0.0.3");
+    }
+
+    #[test]
+    fn the_static_band_is_used_last() {
+        let first = |cidr: &str| {
+            let mut range = Addresses::parse(cidr).unwrap().with_static_band();
+            range.take_next().unwrap().to_string()
+        };
+        // The figures are those of KEP-3070 and of upstream's tests.
+        assert_eq!(first("10.96.0.0/12"), "10.96.1.1");
+        assert_eq!(first("10.96.0.0/16"), "10.96.1.1");
+        assert_eq!(first("10.96.0.0/20"), "10.96.1.1");
+        assert_eq!(first("10.96.0.0/22"), "10.96.0.65");
+        assert_eq!(first("10.96.0.0/24"), "10.96.0.17");
+        assert_eq!(first("10.96.0.0/27"), "10.96.0.17");
+        assert_eq!(first("10.96.0.0/28"), "10.96.0.1", "so small a range has no band");
+        assert_eq!(first("fd00:10:96::/112"), "fd00:10:96::101");
+
+        let mut range = Addresses::parse("10.0.0.0/27").unwrap().with_static_band();
+        assert_eq!(range.take("10.0.0.10".parse().unwrap()), Ok(()), "a client asks for it");
+        let taken: Vec<String> = std::iter::from_fn(|| range.take_next()).map(|a| a.to_string()).collect();
+        let upper = 17..=30;
+        let expected = upper.chain((1..=16).filter(|last| *last != 10)).map(|last| format!("10.0.0.{last}"));
+        assert_eq!(taken, expected.collect::<Vec<_>>());
+        for freed in ["10.0.0.3", "10.0.0.20"] {
+            range.release(freed.parse().unwrap());
+        }
+        assert_eq!(range.take_next().unwrap().to_string(), "10.0.0.20");
         assert_eq!(range.take_next().unwrap().to_string(), "10.0.0.3");
     }
 

@@ -36,13 +36,13 @@ fn addresses(service: &Value) -> Vec<&str> {
 #[test]
 fn addresses_count_up_in_both_families() {
     let mut ips = crate::rules::cluster_ips();
-    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.1"]);
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.1.1"]);
     let dual = made(&mut ips, r#"{"ipFamilyPolicy": "RequireDualStack"}"#);
-    assert_eq!(addresses(&dual), ["10.96.0.2", "fd00:10:96::1"]);
-    assert_eq!(dual["spec"]["clusterIP"], "10.96.0.2");
-    assert_eq!(addresses(&made(&mut ips, r#"{"ipFamilies": ["IPv6"]}"#)), ["fd00:10:96::2"]);
+    assert_eq!(addresses(&dual), ["10.96.1.2", "fd00:10:96::101"]);
+    assert_eq!(dual["spec"]["clusterIP"], "10.96.1.2");
+    assert_eq!(addresses(&made(&mut ips, r#"{"ipFamilies": ["IPv6"]}"#)), ["fd00:10:96::102"]);
     let six_first = made(&mut ips, r#"{"ipFamilies": ["IPv6"], "ipFamilyPolicy": "PreferDualStack"}"#);
-    assert_eq!(addresses(&six_first), ["fd00:10:96::3", "10.96.0.3"]);
+    assert_eq!(addresses(&six_first), ["fd00:10:96::103", "10.96.1.3"]);
     assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "None"}"#)), ["None"]);
     assert_eq!(addresses(&made(&mut ips, r#"{"type": "ExternalName", "externalName": "a.b"}"#)), [""; 0]);
 }
@@ -62,7 +62,22 @@ fn a_requested_address_is_allocated_once() {
             r#"{start}["10.97.0.1"]: failed to allocate IP 10.97.0.1: the provided IP (10.97.0.1) is not in the valid range. The range of valid IPs is 10.96.0.0/16"#
         )
     );
-    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.2"]);
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.1.1"]);
+}
+
+/// The manifest of a cluster's DNS asks for the tenth address after many Services exist.
+#[test]
+fn services_without_a_wish_leave_the_first_addresses_and_ports() {
+    let mut ips = crate::rules::cluster_ips();
+    for _ in 0..300 {
+        made(&mut ips, r#"{"type": "NodePort"}"#);
+    }
+    let dns =
+        r#"{"type": "NodePort", "clusterIP": "10.96.0.10", "ports": [{"port": 53, "nodePort": 30053}]}"#;
+    assert_eq!(addresses(&made(&mut ips, dns)), ["10.96.0.10"]);
+    // Beyond the band nothing is reserved.
+    let taken = refused(&mut ips, r#"{"clusterIP": "10.96.1.1"}"#);
+    assert!(taken.ends_with("provided IP is already allocated"), "{taken}");
 }
 
 #[test]
@@ -70,11 +85,11 @@ fn a_second_family_is_added_and_released() {
     let mut ips = crate::rules::cluster_ips();
     let single = made(&mut ips, "{}");
     let dual = changed(&mut ips, &single, r#"{"ipFamilyPolicy": "PreferDualStack"}"#);
-    assert_eq!(addresses(&dual), ["10.96.0.1", "fd00:10:96::1"]);
+    assert_eq!(addresses(&dual), ["10.96.1.1", "fd00:10:96::101"]);
     assert_eq!(dual["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
     let single = changed(&mut ips, &dual, r#"{"ipFamilyPolicy": "SingleStack"}"#);
-    assert_eq!(addresses(&single), ["10.96.0.1"]);
-    let asked = made(&mut ips, r#"{"clusterIP": "fd00:10:96::1"}"#);
+    assert_eq!(addresses(&single), ["10.96.1.1"]);
+    let asked = made(&mut ips, r#"{"clusterIP": "fd00:10:96::101"}"#);
     assert_eq!(asked["spec"]["ipFamilies"], json!(["IPv6"]));
 }
 
@@ -82,14 +97,14 @@ fn a_second_family_is_added_and_released() {
 fn external_name_releases_addresses() {
     let mut ips = crate::rules::cluster_ips();
     let service = made(&mut ips, r#"{"type": "NodePort"}"#);
-    assert_eq!(service["spec"]["ports"][0]["nodePort"], 30000);
+    assert_eq!(service["spec"]["ports"][0]["nodePort"], 30086);
     let name = changed(&mut ips, &service, r#"{"type": "ExternalName", "externalName": "a.b"}"#);
     assert_eq!(addresses(&name), [""; 0]);
-    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.1.1"}"#)), ["10.96.1.1"]);
     let again = changed(&mut ips, &name, r#"{"type": "ClusterIP", "externalName": null}"#);
-    assert_eq!(addresses(&again), ["10.96.0.2"]);
-    let port = r#"{"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}"#;
-    assert_eq!(made(&mut ips, port)["spec"]["ports"][0]["nodePort"], 30000);
+    assert_eq!(addresses(&again), ["10.96.1.2"]);
+    let port = r#"{"type": "NodePort", "ports": [{"port": 80, "nodePort": 30086}]}"#;
+    assert_eq!(made(&mut ips, port)["spec"]["ports"][0]["nodePort"], 30086);
 }
 
 #[test]
@@ -102,11 +117,11 @@ fn node_ports() {
         service["spec"]["ports"].as_array().unwrap().iter().filter_map(|p| p["nodePort"].as_i64()).collect()
     };
     // A port number with two protocols gets one node port.
-    assert_eq!(ports(&service), [30000, 30000, 30001]);
-    let taken = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]}"#;
+    assert_eq!(ports(&service), [30086, 30086, 30087]);
+    let taken = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 30087}]}"#;
     assert_eq!(
         refused(&mut ips, taken),
-        r#"Service "name" is invalid: spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated"#
+        r#"Service "name" is invalid: spec.ports[0].nodePort: Invalid value: 30087: provided port is already allocated"#
     );
     let out = r#"{"type": "NodePort", "ports": [{"port": 1, "nodePort": 80}]}"#;
     assert_eq!(
@@ -114,22 +129,22 @@ fn node_ports() {
         r#"Service "name" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"#
     );
     let local = made(&mut ips, r#"{"type": "LoadBalancer", "externalTrafficPolicy": "Local"}"#);
-    assert_eq!((ports(&local), &local["spec"]["healthCheckNodePort"]), (vec![30002], &json!(30003)));
+    assert_eq!((ports(&local), &local["spec"]["healthCheckNodePort"]), (vec![30088], &json!(30089)));
     let without = made(&mut ips, r#"{"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false}"#);
     assert_eq!(ports(&without), [0; 0]);
     ips.release(&service);
-    assert_eq!(ports(&made(&mut ips, taken)), [30001]);
+    assert_eq!(ports(&made(&mut ips, taken)), [30087]);
 }
 
 #[test]
 fn loaded_services_occupy_their_addresses() {
     let mut ips = crate::rules::cluster_ips();
     let loaded =
-        json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]}});
+        json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.1.1", "clusterIPs": ["10.96.1.1"]}});
     ips.occupy(&loaded);
-    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.0.2"]);
+    assert_eq!(addresses(&made(&mut ips, "{}")), ["10.96.1.2"]);
     ips.release(&loaded);
-    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.0.1"}"#)), ["10.96.0.1"]);
+    assert_eq!(addresses(&made(&mut ips, r#"{"clusterIP": "10.96.1.1"}"#)), ["10.96.1.1"]);
 }
 
 #[test]
@@ -175,17 +190,17 @@ fn a_cluster_of_one_family_gives_no_addresses_of_the_other() {
     let made = |ranges: &[&str], fields: &str, families: Value, addresses: Value| {
         assert_eq!(made_in(ranges, fields), Ok((families, addresses)), "{ranges:?} {fields}");
     };
-    made(&four, "{}", json!(["IPv4"]), json!(["10.0.0.1"]));
-    made(&six, "{}", json!(["IPv6"]), json!(["fd00::1"]));
-    made(&six, r#"{"ipFamilyPolicy": "PreferDualStack"}"#, json!(["IPv6"]), json!(["fd00::1"]));
+    made(&four, "{}", json!(["IPv4"]), json!(["10.0.1.1"]));
+    made(&six, "{}", json!(["IPv6"]), json!(["fd00::101"]));
+    made(&six, r#"{"ipFamilyPolicy": "PreferDualStack"}"#, json!(["IPv6"]), json!(["fd00::101"]));
     made(&six, r#"{"clusterIP": "fd00::5"}"#, json!(["IPv6"]), json!(["fd00::5"]));
     // It needs no addresses, and its endpoints may have both.
     let without_selector = r#"{"clusterIP": "None", "selector": null}"#;
     made(&six, without_selector, json!(["IPv6", "IPv4"]), json!(["None"]));
     let six_first = ["fd00::/112", "10.0.0.0/16"];
-    made(&six_first, "{}", json!(["IPv6"]), json!(["fd00::1"]));
+    made(&six_first, "{}", json!(["IPv6"]), json!(["fd00::101"]));
     let both = r#"{"ipFamilyPolicy": "RequireDualStack"}"#;
-    made(&six_first, both, json!(["IPv6", "IPv4"]), json!(["fd00::1", "10.0.0.1"]));
+    made(&six_first, both, json!(["IPv6", "IPv4"]), json!(["fd00::101", "10.0.1.1"]));
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn allocated_values_that_an_update_omits_are_restored() {
     let second = r#"{"spec": {"clusterIP": null, "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null,
         "ports": [{"port": 80, "targetPort": 8080}]}}"#;
     let spec = changed("Service", first, second)["spec"].clone();
-    assert_eq!(spec["clusterIPs"], json!(["10.96.0.1"]));
+    assert_eq!(spec["clusterIPs"], json!(["10.96.1.1"]));
     assert_eq!(spec["ipFamilies"], json!(["IPv4"]));
-    assert_eq!(spec["ports"][0]["nodePort"], 30000);
+    assert_eq!(spec["ports"][0]["nodePort"], 30086);
 }

@@ -275,12 +275,12 @@ fn changes() {
         "{}",
         r#"{"ipFamilies": ["IPv6"]}"#,
         &[
-            r#"Invalid spec.clusterIPs[0]: Invalid value: "10.96.0.1": expected an IPv6 value as indicated by `ipFamilies[0]`"#,
+            r#"Invalid spec.clusterIPs[0]: Invalid value: "10.96.1.1": expected an IPv6 value as indicated by `ipFamilies[0]`"#,
         ],
     );
     change(
         r#"{"ipFamilyPolicy": "RequireDualStack"}"#,
-        r#"{"clusterIPs": ["10.96.0.1"], "ipFamilies": ["IPv4"]}"#,
+        r#"{"clusterIPs": ["10.96.1.1"], "ipFamilies": ["IPv4"]}"#,
         &[
             r#"Invalid spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP"#,
             r#"Invalid spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary IP family"#,

@@ -53,6 +53,21 @@ async fn the_kubeconfig_has_the_ca_and_no_token_in_its_url() {
     }
 }
 
+/// kubectl asks for a user name if a kubeconfig has no credentials.
+#[tokio::test]
+async fn a_server_without_tokens_has_a_kubeconfig_with_one() {
+    #[expect(clippy::disallowed_methods, reason = "a real client checks the certificate")]
+    let now = jiff::Timestamp::now();
+    let server = EmbeddedApiServer::builder().start_time(now).build().unwrap();
+    let listener = listen(&server, "127.0.0.1:0").await;
+    let kubeconfig = server.kubeconfig_of(&listener);
+    assert!(kubeconfig.contains("user: {token: \"unchecked\"}"), "{kubeconfig}");
+    client(&kubeconfig).await.list_core_api_versions().await.unwrap();
+    // Nobody checks it.
+    let other = kubeconfig.replace("unchecked", "other");
+    client(&other).await.list_core_api_versions().await.unwrap();
+}
+
 #[tokio::test]
 async fn another_listener_has_another_ca() {
     let server = server();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kube_endpoint_core_model::Timestamp;
+use kube_endpoint_core_model::{Timestamp, page_of_docs};
 
 use super::facts::{Counts, Facts, Instance, Read, Unread};
 use super::loops::{Manager, abandoned, judge, manager, runs_beside, writes};
@@ -136,16 +136,24 @@ fn to_do(
         );
     } else if two_at_once.answer == Answer::Yes {
         all.push(
-            "Two controllers write at once. Turn the loops of kube-controller-manager off \
-             (docs/replace-the-loops.md), or stop kube-endpoint-manager."
-                .to_owned(),
+            concat!(
+                "Two controllers write at once. Turn the loops of kube-controller-manager off (",
+                page_of_docs!("replace-the-loops.md#turn-the-loops-off"),
+                "), or stop kube-endpoint-manager."
+            )
+            .to_owned(),
         );
     }
     if matches!(manager, Manager::Waits(_)) && loops.iter().all(|of| of.is_off == Answer::Yes) {
         let reserved =
             facts.leases().into_iter().any(|it| it.is_managers() && it.state(now) == LeaseState::Reserved);
         all.push(if reserved {
-            "No controller writes. Release the reserved lease (docs/replace-the-loops.md, switch).".to_owned()
+            concat!(
+                "No controller writes. Release the reserved lease (",
+                page_of_docs!("replace-the-loops.md#switch"),
+                ")."
+            )
+            .to_owned()
         } else {
             "No controller writes. Start kube-endpoint-manager, or turn the loops of kube-controller-manager on."
                 .to_owned()
