@@ -93,9 +93,9 @@ fn run_logged(command_line: &CommandLine, log: &LinePrinter) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return fail(command_line.locate(&error), invalid_input),
     };
-    // One thread runs all tasks: these wait most of the time, and more threads wake each other for
-    // every request (docs/log/2026-11-22-threads.md). Work that takes milliseconds hands the other
-    // tasks to another thread meanwhile.
+    // One thread runs all tasks but the server of pages: these wait most of the time, and more
+    // threads wake each other for every request (docs/log/2026-11-22-threads.md). Work that takes
+    // milliseconds hands the other tasks to another thread meanwhile.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

@@ -70,13 +70,13 @@ async fn run_traced(
     let _ = version;
     exit_on_second_signal(None).map_err(no_signals)?;
     let mut shutdown = std::pin::pin!(shutdown);
-    let (client, lease_client) = tokio::select! {
+    let clients = tokio::select! {
         biased;
         // A credential plugin, or a server that does not answer, may take long.
         () = &mut shutdown => return Ok(()),
         clients = async {
             let clients = clients(options, settings).await.map_err(invalid_input)?;
-            check_retirement(&clients.0, settings).await.map_err(invalid_input)?;
+            check_retirement(&clients.controllers, settings).await.map_err(invalid_input)?;
             Ok(clients)
         } => clients?,
     };
@@ -84,9 +84,10 @@ async fn run_traced(
     let mut settings = settings.clone();
     let identity_file = open_identity_file(options, &mut settings);
     let settings = &settings;
-    let mut manager = Manager::with_lease_client(client.clone(), lease_client, settings, clock, seed)
-        .map_err(invalid_input)?;
-    if let Some(pages) = pages {
+    let Clients { controllers, lease, pages: pages_client } = clients;
+    let mut manager =
+        Manager::with_lease_client(controllers, lease, settings, clock, seed).map_err(invalid_input)?;
+    if let (Some(pages), Some(client)) = (pages, pages_client) {
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
     tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
@@ -108,15 +109,26 @@ fn open_identity_file(options: &Options, settings: &mut Settings) -> Option<&'st
     Some(Box::leak(Box::new(file)))
 }
 
-/// Returns the client of the controllers, and that of leader election.
-async fn clients(
-    options: &Options,
-    settings: &Settings,
-) -> Result<(ApiClient, Option<ApiClient>), ConnectError> {
+/// Clients of one API server, each with connections of its own.
+struct Clients {
+    controllers: ApiClient,
+    lease: Option<ApiClient>,
+    pages: Option<ApiClient>,
+}
+
+async fn clients(options: &Options, settings: &Settings) -> Result<Clients, ConnectError> {
     let (kubeconfig, master) = (options.api_server.kubeconfig.as_deref(), settings.master.as_deref());
-    let client = connect(kubeconfig, master).await?;
-    let Some(election) = &settings.leader_election else { return Ok((client, None)) };
-    Ok((client, Some(connect_for_lease(kubeconfig, master, election).await?)))
+    let controllers = connect(kubeconfig, master).await?;
+    tracing::info!(server = controllers.url_of("/"), "using API server");
+    let lease = match &settings.leader_election {
+        Some(election) => Some(connect_for_lease(kubeconfig, master, election).await?),
+        None => None,
+    };
+    let pages = match &settings.serving {
+        Some(_) => Some(connect(kubeconfig, master).await?),
+        None => None,
+    };
+    Ok(Clients { controllers, lease, pages })
 }
 
 /// Returns the sources of the served pages, if the program serves any. From here on the process

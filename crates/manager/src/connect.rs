@@ -51,11 +51,7 @@ pub enum ConnectError {
 ///
 /// If there is no configuration, or it is invalid. This does not contact the server.
 pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<ApiClient, ConnectError> {
-    let config = config(kubeconfig, master).await?;
-    let server = without_credentials(&config.cluster_url);
-    let client = client_from_config(config).await?;
-    tracing::info!(server, "using API server");
-    Ok(client)
+    Ok(client_from_config(config(kubeconfig, master).await?).await?)
 }
 
 /// Returns the configuration of a client, with a URL of `http` or `https`.

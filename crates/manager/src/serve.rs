@@ -21,12 +21,16 @@ use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::{metrics_recorder, sorted};
 use crate::open_files::connections_that_fit;
+use crate::own_thread::on_own_thread;
 use crate::process_metrics::{ProcessMetrics, with_cpu_time};
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
 
 /// The name of this program on its pages, and the key of its settings in `/configz`.
 const COMPONENT: &str = "kube-endpoint-manager";
+
+/// The name of the server's thread. Linux shows 15 characters.
+const THREAD: &str = "secure-serving";
 
 /// The period in which the recorder of metrics puts samples of histograms into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -80,9 +84,13 @@ impl PageSources {
 }
 
 impl Manager {
-    /// Opens the port of `settings.serving`, if there is one, and serves until [`Manager::run`] has
-    /// ended, its shutdown included. `client` asks the API server about users and permissions,
-    /// unless the settings name other kubeconfigs. `clock` reads the current time. Returns the
+    /// Opens the port of `settings.serving`, if there is one, and serves while [`Manager::run`]
+    /// runs, its shutdown included. The server has a thread and a runtime of its own, so that
+    /// clients that begin many TLS handshakes delay no controller and no renewal of the lease.
+    ///
+    /// `client` asks the API server about users and permissions, unless the settings name other
+    /// kubeconfigs, and reads what the pages explain. Pass one that nothing else uses: its
+    /// connections belong to the server's runtime. `clock` reads the current time. Returns the
     /// address, and the health checks, to which callers may add.
     ///
     /// # Errors
@@ -103,7 +111,7 @@ impl Manager {
                 self.watch_certificates_of(&clients, serving);
                 let clock: Arc<dyn Fn() -> Timestamp + Send + Sync> = Arc::new(clock);
                 #[cfg(feature = "ui")]
-                let mounted = vec![self.ui(settings, &sources.version, Arc::clone(&clock)).pages()];
+                let mounted = vec![self.ui(client, settings, &sources.version, Arc::clone(&clock)).pages()];
                 #[cfg(not(feature = "ui"))]
                 let mounted = Vec::new();
                 let pages = Pages { mounted, ..pages(&self.handle(), health.clone(), settings, sources) };
@@ -112,7 +120,7 @@ impl Manager {
                 let server = Server::bind(options, clients, pages, move || clock()).await?;
                 let address = server.local_addr().ok();
                 self.handle().certificates().add(server.certificates());
-                self.add_task("secure serving", server.run());
+                self.add_task("secure serving", on_own_thread(THREAD, server.run()));
                 Some(Serving { address, health })
             }
             None => None,

@@ -17,8 +17,12 @@ const BACKLOG: i32 = 1024;
 /// The pause before accepting again when the system has no resources for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// After closing this many connections for new ones, the server frees their memory before it
+/// accepts more.
+const CLOSED: usize = 16;
+
 /// Listens on an address. As in Go, an unspecified address means all addresses of both families.
-pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     if !address.ip().is_unspecified() {
         return listen_on(address, false);
     }
@@ -28,7 +32,7 @@ pub(crate) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
         .or_else(|_| listen_on(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()), false))
 }
 
-fn listen_on(address: SocketAddr, both_families: bool) -> std::io::Result<TcpListener> {
+fn listen_on(address: SocketAddr, both_families: bool) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(!both_families)?;
@@ -39,13 +43,13 @@ fn listen_on(address: SocketAddr, both_families: bool) -> std::io::Result<TcpLis
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// Accepts connections, forever.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connections: Arc<Connections>) {
     let mut tasks = JoinSet::new();
-    let mut failing = false;
+    let (mut failing, mut closed) = (false, 0);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -59,9 +63,9 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, connectio
                 let (number, has_closed) = (place.number(), place.has_closed());
                 let task = tasks.spawn(serve(stream, Arc::clone(&shared), place));
                 connections.started(number, task);
-                if has_closed {
-                    // This frees the memory of closed connections before the process accepts many
-                    // more.
+                closed += usize::from(has_closed);
+                if closed == CLOSED {
+                    closed = 0;
                     tokio::task::yield_now().await;
                 }
             }

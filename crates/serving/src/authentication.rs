@@ -1,7 +1,6 @@
 //! Finds out who sends a request: from headers of a front proxy, client certificates and bearer
 //! tokens.
 
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,6 @@ use crate::error::ServingError;
 use crate::front_proxy::RequestHeaders;
 use crate::hash::Hasher;
 use crate::reviews::{Reviewer, Unanswered};
-use crate::turns::{Client, Turns};
 use crate::user::User;
 
 /// How many tokens with a user the cache remembers, and how many invalid ones.
@@ -37,7 +35,6 @@ pub(crate) struct Unauthorized;
 /// headers that count if the client is a front proxy.
 pub(crate) struct Peer {
     chain: Vec<CertificateDer<'static>>,
-    address: IpAddr,
     user: Mutex<Option<Verified<User>>>,
     headers: Mutex<Option<Verified<Arc<RequestHeaders>>>>,
 }
@@ -50,8 +47,8 @@ struct Verified<T> {
 }
 
 impl Peer {
-    pub(crate) fn new(chain: Vec<CertificateDer<'static>>, address: IpAddr) -> Self {
-        Self { chain, address, user: Mutex::default(), headers: Mutex::default() }
+    pub(crate) fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { chain, user: Mutex::default(), headers: Mutex::default() }
     }
 }
 
@@ -63,7 +60,6 @@ pub(crate) struct Authentication {
     proxy_ca: Arc<ProxyCa>,
     tokens: Option<Tokens>,
     time: Arc<dyn TimeProvider>,
-    turns: Turns,
 }
 
 struct Tokens {
@@ -95,7 +91,6 @@ impl Authentication {
         reviewer: Option<Reviewer>,
         ttl: Duration,
         time: Arc<dyn TimeProvider>,
-        turns: Turns,
     ) -> Result<Self, ServingError> {
         let tokens = match reviewer {
             Some(reviewer) => Some(Tokens {
@@ -106,16 +101,16 @@ impl Authentication {
             }),
             None => None,
         };
-        Ok(Self { client_ca, proxy_ca, tokens, time, turns })
+        Ok(Self { client_ca, proxy_ca, tokens, time })
     }
 
     /// Returns the user of a request with these headers.
     pub(crate) async fn user(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthorized> {
-        let proxied = self.user_of_front_proxy(peer, headers).await;
+        let proxied = self.user_of_front_proxy(peer, headers);
         if let Ok(Some(user)) = proxied {
             return Ok(user.authenticated());
         }
-        let certificate = self.user_of_certificate(peer).await;
+        let certificate = self.user_of_certificate(peer);
         if let Ok(Some(user)) = certificate {
             return Ok(user.authenticated());
         }
@@ -131,26 +126,22 @@ impl Authentication {
     }
 
     /// Returns the user that a front proxy names.
-    async fn user_of_front_proxy(
-        &self,
-        peer: &Peer,
-        headers: &HeaderMap,
-    ) -> Result<Option<User>, Unauthorized> {
+    fn user_of_front_proxy(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<User>, Unauthorized> {
         let verify = |today| self.proxy_ca.headers(&peer.chain, today);
-        match self.verified(peer, &peer.headers, self.proxy_ca.generation(), verify).await? {
+        match self.verified(peer, &peer.headers, self.proxy_ca.generation(), verify)? {
             Some(believed) => believed.user(headers),
             None => Ok(None),
         }
     }
 
-    async fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
+    fn user_of_certificate(&self, peer: &Peer) -> Result<Option<User>, Unauthorized> {
         let verify = |today| self.client_ca.user(&peer.chain, today);
-        self.verified(peer, &peer.user, self.client_ca.generation(), verify).await
+        self.verified(peer, &peer.user, self.client_ca.generation(), verify)
     }
 
-    /// Verifies the client's certificate, and remembers the result for a while. Verifying takes a
-    /// turn, because a client chooses the sizes of the keys in its chain.
-    async fn verified<T: Clone>(
+    /// Verifies the client's certificate, and remembers the result for a while: a client chooses
+    /// the sizes of the keys in its chain.
+    fn verified<T: Clone>(
         &self,
         peer: &Peer,
         remembered: &Mutex<Option<Verified<T>>>,
@@ -161,29 +152,18 @@ impl Authentication {
         if peer.chain.is_empty() || generation == 0 {
             return Ok(None);
         }
-        let known = || {
-            let now = Instant::now();
-            let remembered = remembered.lock();
-            let known = remembered.as_ref().filter(|verified| verified.generation == generation);
-            known
-                .filter(|verified| now < verified.at + CERTIFICATE_TTL)
-                .map(|verified| verified.found.clone())
-        };
-        if let Some(found) = known() {
-            return found;
-        }
-        let turn = self.turns.clone().take(Client { address: peer.address, begun: true }).await;
-        // Another request of the connection may have had a turn before.
-        if let Some(found) = known() {
-            return found;
+        let now = Instant::now();
+        let mut remembered = remembered.lock();
+        let known = remembered.as_ref().filter(|verified| verified.generation == generation);
+        if let Some(verified) = known.filter(|verified| now < verified.at + CERTIFICATE_TTL) {
+            return verified.found.clone();
         }
         let today = self.time.current_time().unwrap_or_else(|| UnixTime::since_unix_epoch(Duration::ZERO));
         let found = verify(today).map_err(|why| {
             tracing::debug!("a client certificate was refused: it {why}");
             Unauthorized
         });
-        drop(turn);
-        *remembered.lock() = Some(Verified { found: found.clone(), generation, at: Instant::now() });
+        *remembered = Some(Verified { found: found.clone(), generation, at: now });
         found
     }
 }
@@ -227,8 +207,6 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Unauthorized> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use http::HeaderValue;
     use kube_endpoint_api_client::ApiClient;
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
@@ -248,15 +226,13 @@ mod tests {
         let client_ca = Arc::new(ClientCa::of_clients(Arc::clone(&provider)));
         let proxy_ca = Arc::new(ProxyCa::of_front_proxies(provider));
         let time = Arc::new(DefaultTimeProvider);
-        let turns = Turns::new();
-        let authentication =
-            Authentication::new(client_ca, proxy_ca, Some(reviewer), limit, time, turns).unwrap();
+        let authentication = Authentication::new(client_ca, proxy_ca, Some(reviewer), limit, time).unwrap();
         let authentication = Arc::new(authentication);
         let user = |token: String| {
             let value = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
             let authentication = Arc::clone(&authentication);
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-            let peer = Peer::new(Vec::new(), Ipv4Addr::LOCALHOST.into());
+            let peer = Peer::new(Vec::new());
             async move { authentication.user(&peer, &headers).await }
         };
         let open = || authentication.tokens.as_ref().unwrap().cache.open();

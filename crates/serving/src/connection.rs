@@ -13,24 +13,21 @@ use http::{HeaderValue, Method, Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::{HttpService, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::authentication::Peer;
 use crate::connections::Place;
 use crate::event_streams::{AnswerBody, Progress};
-use crate::gated_io::GatedIo;
+use crate::handshakes::Handshakes;
 use crate::limits::Limits;
 use crate::respond;
 use crate::service::{Answered, Service};
 use crate::timed_io::TimedIo;
-use crate::turns::Turns;
 
 /// The time limit for a connection to end after the server has told it to.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -38,8 +35,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// The state that all connections share.
 pub(crate) struct Shared {
     pub(crate) service: Service,
-    pub(crate) tls: TlsAcceptor,
-    pub(crate) turns: Turns,
+    pub(crate) handshakes: Handshakes,
     pub(crate) limits: Limits,
 }
 
@@ -161,18 +157,16 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) 
     // The option keeps the kernel from delaying small answers; a socket without it still works.
     let _ = stream.set_nodelay(true);
     let address = place.peer();
-    let stream = GatedIo::new(stream, shared.turns.clone(), address);
-    let mut tls = match timeout(shared.limits.handshake, shared.tls.accept(stream)).await {
+    let tls = match timeout(shared.limits.handshake, shared.handshakes.accept(stream, address)).await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let (stream, session) = tls.get_mut();
-    stream.open();
+    let (_, session) = tls.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let chain = session.peer_certificates().unwrap_or_default();
     let state = Arc::new(State {
-        peer: Peer::new(chain.to_vec(), address),
+        peer: Peer::new(chain.to_vec()),
         place,
         requests: Mutex::new(Requests { open: BTreeMap::new(), next: 0, idle_since: Instant::now() }),
         close: Notify::new(),
@@ -192,7 +186,7 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) 
             .initial_connection_window_size(64 * 1024)
             .max_send_buf_size(64 * 1024)
             .serve_connection(io, service);
-        drive(connection, &state).await
+        drive(connection, http2::Connection::graceful_shutdown, &state).await
     } else {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -200,43 +194,19 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, place: Place) 
             .max_buf_size(limits.head_bytes.max(8192))
             .max_headers(limits.headers)
             .serve_connection(io, service);
-        drive(connection, &state).await
+        drive(connection, http1::Connection::graceful_shutdown, &state).await
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
-/// A connection of hyper, of either version.
-trait HttpConnection: Future<Output = hyper::Result<()>> {
-    fn shut_down(self: Pin<&mut Self>);
-}
-
-impl<I, S> HttpConnection for http1::Connection<TokioIo<I>, S>
-where
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-    S: HttpService<Incoming, ResBody = Counted>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    fn shut_down(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-impl<I, S> HttpConnection for http2::Connection<TokioIo<I>, S, TokioExecutor>
-where
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-    S: HttpService<Incoming, ResBody = Counted>,
-    S::Future: Send + 'static,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    fn shut_down(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-/// Runs a connection until it ends, or takes too long.
-async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<()> {
+/// Runs a connection of hyper, of either version, until it ends or takes too long.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    shut_down: fn(Pin<&mut C>),
+    state: &State,
+) -> hyper::Result<()> {
     let mut connection = pin!(connection);
     let mut close = pin!(state.close.notified());
     let mut closing: Option<Instant> = None;
@@ -247,7 +217,7 @@ async fn drive(connection: impl HttpConnection, state: &State) -> hyper::Result<
             return Poll::Ready(ended);
         }
         if closing.is_none() && close.as_mut().poll(cx).is_ready() {
-            connection.as_mut().shut_down();
+            shut_down(connection.as_mut());
             closing = Some(Instant::now() + CLOSING);
             // The next poll begins there.
             cx.waker().wake_by_ref();

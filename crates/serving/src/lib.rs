@@ -38,9 +38,10 @@
 //!   (`TokenReview`), or a client certificate of a known CA. **Authorization:** the API server
 //!   decides (`SubjectAccessReview`). The server caches the answers for ten seconds, as upstream
 //!   does.
-//! - **Limits:** the server bounds the number of connections, the size of requests, the time of
-//!   each step and the processor's time for handshakes ([`Limits`], `turns.rs`). If there are too
-//!   many connections, it first closes those that have not authenticated.
+//! - **Limits:** the server bounds the number of connections, the size of requests and the time of
+//!   each step ([`Limits`]). If there are too many connections, it first closes those that have not
+//!   authenticated. It does not bound the time of the processor: run it on a thread of its own
+//!   where clients that begin many handshakes must not delay other tasks.
 //!
 //! A program may add pages of its own ([`MountedPages`]), which may be streams of server-sent
 //! events ([`PageBody::Events`]). [`BrowserServer`] serves them to the browser of one user on
@@ -67,7 +68,7 @@ mod connections;
 mod error;
 mod event_streams;
 mod front_proxy;
-mod gated_io;
+mod handshakes;
 mod hash;
 mod health;
 mod limits;
@@ -85,7 +86,6 @@ mod stored_pair;
 mod subject;
 mod timed_io;
 mod tls;
-mod turns;
 mod user;
 
 pub use access::Access;

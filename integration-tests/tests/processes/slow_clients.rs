@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 
 use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
+use tokio::io::AsyncWriteExt;
 
 use crate::common::{APISERVER, LONGEST_GAP, probes, report, worst_since};
 
@@ -30,11 +31,15 @@ const SLOW: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), 0);
 
 /// Returns a client that has sent the beginning of a handshake.
 pub(crate) async fn connect(port: u16) -> std::io::Result<TcpStream> {
+    connect_and_send(port, &BEGINNING).await
+}
+
+/// Returns a client that has sent this.
+pub(crate) async fn connect_and_send(port: u16, message: &[u8]) -> std::io::Result<TcpStream> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     socket.bind(SLOW.into())?;
-    let client = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
-    client.writable().await?;
-    client.try_write(&BEGINNING)?;
+    let mut client = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
+    client.write_all(message).await?;
     client.into_std()
 }
 

@@ -26,7 +26,8 @@ impl Manager {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Option<String>, ServingError> {
         let UiAddress::At(address) = address else { return Ok(None) };
-        let ui = self.ui(settings, version, Arc::new(clock));
+        let client = self.client().clone();
+        let ui = self.ui(&client, settings, version, Arc::new(clock));
         let limits = Limits::default();
         let limits = Limits { connections: connections_that_fit(limits.connections, settings), ..limits };
         let server = BrowserServer::bind(address, ui.pages(), limits).await?;

@@ -139,12 +139,19 @@ impl Ui {
 }
 
 impl Manager {
-    /// Returns the pages of this manager. It makes them once, and both ports show the same.
-    pub(crate) fn ui(&mut self, settings: &Settings, version: &str, clock: WallClock) -> Ui {
+    /// Returns the pages of this manager, which read with `client`. It makes them once, and both
+    /// ports show the same.
+    pub(crate) fn ui(
+        &mut self,
+        client: &ApiClient,
+        settings: &Settings,
+        version: &str,
+        clock: WallClock,
+    ) -> Ui {
         if let Some(ui) = &self.ui {
             return ui.clone();
         }
-        let ui = Ui::new(self.handle(), self.client(), settings, version.to_owned(), clock);
+        let ui = Ui::new(self.handle(), client, settings, version.to_owned(), clock);
         self.add_task("status page samples", ui.clone().sample());
         self.ui.insert(ui).clone()
     }
