@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::ask::Request;
 
-/// What clients and slices showed.
+/// The requests of clients, and the waits of changes.
 #[derive(Clone, Default)]
 pub(crate) struct Figures {
     /// How often the scenario was played.

@@ -15,7 +15,7 @@ use crate::figures::Figures;
 use crate::traffic::Traffic;
 use crate::workloads::{Workload, service};
 
-/// What happens while clients ask.
+/// A course of events while clients ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scenario {
     /// Rollouts of ten pods that the kubelet ends four seconds after they leave.
@@ -161,8 +161,8 @@ impl Bed<'_> {
         Ok(())
     }
 
-    /// Lets clients ask a Service, and watches the pods with the label `app` and its slices, while
-    /// `action` runs and until pods that end have ended.
+    /// Lets clients ask the Service `web`, while `action` runs and until pods that end have ended.
+    /// Watches the pods and slices of `web`, and of another Service with pods of the label `app`.
     fn observe(
         &self,
         app: &str,
@@ -170,15 +170,18 @@ impl Bed<'_> {
         rounds: usize,
         action: impl FnOnce(&Cluster) -> anyhow::Result<()>,
     ) -> anyhow::Result<Figures> {
-        let watch = Watch::new(self.cluster, app, service)?;
+        let mut watches = vec![Watch::new(self.cluster, app, service)?];
+        if app != "web" {
+            watches.push(Watch::new(self.cluster, "web", "web")?);
+        }
         let object = self.cluster.get(&["service", "web"])?;
         let address = format!("{}:80", object["spec"]["clusterIP"].as_str().unwrap_or_default());
         let traffic = Traffic::new(self.cluster, &self.options.folder, &address, self.options.rate)?;
         sleep(Duration::from_secs(2));
-        watch.reset();
+        watches.iter().for_each(Watch::reset);
         let done = action(self.cluster);
         sleep(Duration::from_secs(5));
-        let delays = watch.take();
+        let delays = watches.iter().flat_map(Watch::take).collect();
         let requests = traffic.finish()?;
         done?;
         Ok(Figures::new(rounds, &requests, delays))
