@@ -86,6 +86,11 @@ skew REVISION *ARGS:
 bench *ARGS:
     cargo bench --profile dist --package kube-endpoint-benches {{ ARGS }}
 
+# Measure what clients of a Service see on two real nodes, as root: `just nodes rollout abrupt --rounds 10`, `just nodes --help`
+[positional-arguments]
+nodes *ARGS:
+    integration-tests/nodes/measure "$@"
+
 # Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`
 scale *ARGS:
     cargo build --profile dist --package {{ binary }}

@@ -1,0 +1,156 @@
+//! A client that opens a connection for each request and writes down what came of it.
+
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// The time after which a request has failed.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// Options of a client.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The address to ask, with a port.
+    to: SocketAddr,
+    /// Requests a second.
+    #[arg(long, default_value_t = 100)]
+    rate: u32,
+    /// The longest time in seconds.
+    #[arg(long, default_value_t = 900)]
+    limit: u64,
+    /// Source addresses, which take turns.
+    #[arg(long, value_delimiter = ',', required = true)]
+    from: Vec<Ipv4Addr>,
+}
+
+/// One request, as a line of the client's output says it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Request {
+    /// When it began, in seconds of the epoch.
+    pub(crate) at: f64,
+    /// How long it took, in milliseconds.
+    pub(crate) took: f64,
+    /// The pod that answered and its state, or the failure.
+    pub(crate) answer: Result<(String, String), String>,
+}
+
+impl Request {
+    fn line(&self) -> String {
+        let (word, rest) = match &self.answer {
+            Ok((pod, state)) => ("answer", format!("{pod} {state}")),
+            Err(failure) => ("failure", failure.clone()),
+        };
+        format!("{:.3} {:.3} {word} {rest}", self.at, self.took)
+    }
+
+    /// Reads a line.
+    pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (at, took, answer) = match *words.as_slice() {
+            [at, took, "answer", pod, state] => (at, took, Ok((pod.to_owned(), state.to_owned()))),
+            [at, took, "failure", failure] => (at, took, Err(failure.to_owned())),
+            _ => anyhow::bail!("`{line}` is no line about a request"),
+        };
+        Ok(Self { at: at.parse()?, took: took.parse()?, answer })
+    }
+}
+
+/// Sends requests until standard input ends.
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let (lines, writer) = std::sync::mpsc::channel::<Request>();
+    let writer = std::thread::spawn(move || {
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        writer.into_iter().try_for_each(|request| writeln!(out, "{}", request.line()))
+    });
+    let mut ticks = interval(Duration::from_secs(1) / options.rate.max(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut sources = options.from.iter().cycle();
+    let mut input = tokio::io::stdin();
+    let mut bytes = [0];
+    let end = async { while matches!(input.read(&mut bytes).await, Ok(1..)) {} };
+    let asking = async {
+        loop {
+            ticks.tick().await;
+            if let Some(from) = sources.next() {
+                let (from, to, lines) = (*from, options.to, lines.clone());
+                tokio::spawn(async move { lines.send(request(from, to).await) });
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = end => {}
+        () = tokio::time::sleep(Duration::from_secs(options.limit)) => {}
+        () = asking => {}
+    }
+    tokio::time::sleep(LIMIT).await;
+    drop(lines);
+    writer.join().ok().context("the thread that writes has ended")??;
+    // The thread that reads standard input may still wait.
+    std::process::exit(0)
+}
+
+async fn request(from: Ipv4Addr, to: SocketAddr) -> Request {
+    #[expect(clippy::disallowed_methods, reason = "the time of the logs of the cluster's programs")]
+    let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |it| it.as_secs_f64());
+    let begin = Instant::now();
+    let answer = match timeout(LIMIT, exchange(from, to)).await {
+        Err(_) => Err("timeout".to_owned()),
+        Ok(Err(error)) => Err(failure(error.kind())),
+        Ok(Ok(text)) => parse(&text).ok_or_else(|| "no-answer".to_owned()),
+    };
+    Request { at, took: begin.elapsed().as_secs_f64() * 1e3, answer }
+}
+
+async fn exchange(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<String> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddrV4::new(from, 0).into())?;
+    let mut stream = socket.connect(to).await?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+fn parse(text: &str) -> Option<(String, String)> {
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    let (pod, state) = body.trim_end().split_once(' ')?;
+    Some((pod.to_owned(), state.to_owned()))
+}
+
+fn failure(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::ConnectionRefused => "refused".to_owned(),
+        ErrorKind::ConnectionReset => "reset".to_owned(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "unreachable".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let answer = Ok(("web-1".to_owned(), "draining".to_owned()));
+        for answer in [answer, Err("refused".to_owned())] {
+            let request = Request { at: 1_700_000_000.25, took: 0.5, answer };
+            assert_eq!(Request::parse(&request.line()).ok(), Some(request));
+        }
+        assert!(Request::parse("1 2 answer web-1").is_err());
+    }
+
+    #[test]
+    fn an_answer_names_pod_and_state() {
+        assert_eq!(parse("HTTP/1.0 200 OK\r\n\r\nweb-1 ready\n"), Some(("web-1".into(), "ready".into())));
+        assert_eq!(parse("HTTP/1.0 200 OK\r\n\r\n"), None);
+        assert_eq!(parse(""), None);
+    }
+}

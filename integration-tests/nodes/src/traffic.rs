@@ -1,0 +1,45 @@
+//! Clients on both nodes, as child processes.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use crate::ask::Request;
+use crate::cluster::Cluster;
+
+/// Clients that ask a Service; they end when this is dropped.
+pub(crate) struct Traffic {
+    clients: Vec<(Child, std::path::PathBuf)>,
+}
+
+impl Traffic {
+    /// Lets one client on each node send half of the requests to `to`, an address with a port.
+    pub(crate) fn new(cluster: &Cluster, folder: &Path, to: &str, rate: u32) -> anyhow::Result<Self> {
+        let program = std::env::current_exe()?;
+        let rate = (rate / 2).to_string();
+        let client = |node: &str| {
+            let from: Vec<String> = (1..=4).map(|it| format!("10.99.{node}.{it}")).collect();
+            let file = folder.join(format!("requests-{node}"));
+            let program = program.to_string_lossy();
+            let words = ["on", node, &program, "ask", to, "--rate", &rate, "--from", &from.join(",")];
+            let mut command = cluster.command(&words);
+            command.stdin(Stdio::piped()).stdout(File::create(&file)?);
+            anyhow::Ok((command.spawn()?, file))
+        };
+        Ok(Self { clients: vec![client("1")?, client("2")?] })
+    }
+
+    /// Ends the clients, and returns all their requests.
+    pub(crate) fn finish(mut self) -> anyhow::Result<Vec<Request>> {
+        let mut requests = Vec::new();
+        for (mut client, file) in std::mem::take(&mut self.clients) {
+            drop(client.stdin.take());
+            client.wait()?;
+            let text = std::fs::read_to_string(file)?;
+            for line in text.lines() {
+                requests.push(Request::parse(line)?);
+            }
+        }
+        Ok(requests)
+    }
+}

@@ -1,0 +1,69 @@
+//! Services and the Deployments behind them.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::serve::{PORT, PROBE_PORT};
+
+/// A Deployment and a Service of its name.
+pub(crate) struct Workload<'a> {
+    /// The name of both, and the label `app` of the pods.
+    pub(crate) name: &'a str,
+    /// The number of pods.
+    pub(crate) pods: u32,
+    /// Options of the server.
+    pub(crate) options: &'a [&'a str],
+    /// How long the kubelet waits before it ends a pod.
+    pub(crate) pre_stop: Option<u32>,
+}
+
+impl Workload<'_> {
+    /// Makes both, and waits for the pods.
+    pub(crate) fn start(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        cluster.apply(&service(self.name, Some(self.name), None))?;
+        cluster.apply(&self.deployment())?;
+        // Pods whose readiness flaps are never all ready.
+        if self.options.contains(&"flaps") { Ok(()) } else { cluster.wait_for(self.name) }
+    }
+
+    fn deployment(&self) -> Value {
+        let probe =
+            json!({"httpGet": {"path": "/", "port": PROBE_PORT}, "periodSeconds": 1, "failureThreshold": 1});
+        let mut container = json!({
+            "name": "server", "image": "localhost/nodes:1", "imagePullPolicy": "Never",
+            "command": ["kube-endpoint-nodes", "serve"], "args": self.options, "readinessProbe": probe,
+        });
+        if let Some(seconds) = self.pre_stop {
+            container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": seconds}}});
+        }
+        let labels = json!({"app": self.name});
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": self.name},
+            "spec": {
+                "replicas": self.pods, "selector": {"matchLabels": labels}, "revisionHistoryLimit": 0,
+                "strategy": {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+                "template": {"metadata": {"labels": labels}, "spec": {
+                    "automountServiceAccountToken": false, "enableServiceLinks": false,
+                    "terminationGracePeriodSeconds": 10, "containers": [container],
+                }},
+            },
+        })
+    }
+}
+
+/// A Service of pods with the label `app`, or of an EndpointSelector.
+pub(crate) fn service(name: &str, app: Option<&str>, selector: Option<&str>) -> Value {
+    let ports = json!([{"port": 80, "targetPort": PORT}]);
+    let mut service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": "NodePort", "ports": ports},
+    });
+    if let Some(app) = app {
+        service["spec"]["selector"] = json!({"app": app});
+    }
+    if let Some(selector) = selector {
+        let annotation = "kube-endpoint-manager.github.io/endpoint-selector";
+        service["metadata"]["annotations"] = json!({annotation: selector});
+    }
+    service
+}
