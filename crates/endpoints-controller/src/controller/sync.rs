@@ -7,6 +7,7 @@ use kube_endpoint_controller_runtime::{Cause, Completion, Outcome, Runtime, Sync
 use kube_endpoint_core_model::maker::{Content, Keep};
 use kube_endpoint_core_model::retirement::Wanted;
 use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
+use tokio::task::yield_now;
 
 use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan};
@@ -15,6 +16,9 @@ type Cx = Runtime<EndpointsReconciler>;
 
 impl EndpointsReconciler {
     pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
+        // An event wakes this controller and that of EndpointSlices at once, and etcd persists one
+        // write after the other. Clients wait for the slices, so these go first.
+        yield_now().await;
         let existing = match runtime.read_outputs(key) {
             Ok(mut endpoints) => endpoints.pop(),
             Err(outcome) => return Ok(outcome),
