@@ -85,15 +85,15 @@ async fn run_traced(
     let identity_file = open_identity_file(options, &mut settings);
     let settings = &settings;
     let Clients { controllers, lease, pages: pages_client } = clients;
+    let (counting, counted) = (controllers.clone(), settings.clone());
     let mut manager =
         Manager::with_lease_client(controllers, lease, settings, clock, seed).map_err(invalid_input)?;
     if let (Some(pages), Some(client)) = (pages, pages_client) {
         manager.serve(&client, settings, pages, jiff::Timestamp::now).await.map_err(invalid_input)?;
     }
     tracing::info!(controllers = %names(settings), seed, dry_run = settings.dry_run, "starting");
-    let counted = settings.clone();
     // Beside the lists, which take longer.
-    tokio::spawn(async move { warn_of_memory_limit(&client, &counted).await });
+    tokio::spawn(async move { warn_of_memory_limit(&counting, &counted).await });
     let ended = manager.run(shutdown).await;
     if let Some(Err(error)) = identity_file.filter(|_| ended.is_ok()).map(IdentityFile::end_in_order) {
         tracing::warn!(%error, "the next process takes this end for a crash");
