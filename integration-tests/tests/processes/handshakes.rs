@@ -100,9 +100,9 @@ async fn handshakes_by_the_hundred_take_a_share_of_the_time() {
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let probes = tokio::spawn(probes(pages, PROBE, stopped));
 
-    let (start, used) = (Instant::now(), scene.replicas[replica].process.cpu_time());
+    let (start, used) = (Instant::now(), scene.replicas[replica].process.cpu_time().unwrap());
     let (given_up, answered) = begin_handshakes(pages.port()).await;
-    let used = scene.replicas[replica].process.cpu_time() - used;
+    let used = scene.replicas[replica].process.cpu_time().unwrap() - used;
     let share = used.as_secs_f64() / start.elapsed().as_secs_f64();
     stop.send(()).unwrap();
     let times = probes.await.unwrap();
