@@ -11,10 +11,12 @@ use kube_endpoint_core_model::{Endpoints, ObjectKey, PlannedEvent, Service};
 use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan};
 
-type Cx = Runtime<EndpointsReconciler>;
-
 impl EndpointsReconciler {
-    pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
+    pub(super) async fn sync_key(
+        &self,
+        runtime: &Runtime<Self>,
+        key: &ObjectKey,
+    ) -> Result<Outcome, SyncError> {
         let existing = match runtime.read_outputs(key) {
             Ok(mut endpoints) => endpoints.pop(),
             Err(outcome) => return Ok(outcome),
@@ -53,7 +55,7 @@ impl EndpointsReconciler {
 
     async fn sync_service(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Outcome, SyncError> {
@@ -94,7 +96,7 @@ impl EndpointsReconciler {
     /// that exist now, and deletes only that version of them.
     pub(super) async fn delete_endpoints(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         key: &ObjectKey,
         cached: Option<Arc<Endpoints>>,
         why: Why<'_>,
@@ -151,7 +153,7 @@ impl EndpointsReconciler {
     }
 
     /// Returns true if the reason for a deletion holds for the Service that the API server has.
-    fn is_still(&self, runtime: &Cx, why: Why<'_>, asked: Option<&Service>) -> bool {
+    fn is_still(&self, runtime: &Runtime<Self>, why: Why<'_>, asked: Option<&Service>) -> bool {
         match why {
             Why::Leftover(_) => asked.is_none(),
             Why::Retired(service) => asked.is_some_and(|asked| {
