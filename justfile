@@ -62,13 +62,9 @@ conformance *ARGS:
 simulate COUNT *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin simulate -- {{ COUNT }} {{ ARGS }}
 
-# Play the named histories, and those of ten seeds, with a fault at each request, on all cores: `just sweep`, `just sweep --resume`, `just sweep sieve`
+# Play the named histories, and those of ten seeds, with a fault at each request, on all cores: `just sweep`, `just sweep --from 3000`, `just sweep sieve`
 sweep *ARGS:
     cargo run --release --package kube-endpoint-simulation --bin sweep -- {{ ARGS }}
-
-# Judge all small worlds on all cores, eleven minutes of CPU time: `just worlds`, `just worlds --count 100000`
-worlds *ARGS:
-    cargo run --release --package kube-endpoint-simulation --bin worlds -- {{ ARGS }}
 
 # Break the product with each patch in integration-tests/simulation/mutants, and play the history that must notice: `just mutants`, `just mutants no-fence`
 mutants *NAMES:

@@ -1,31 +1,25 @@
 //! A program that runs beside this one, with its output in a file. Dropping it stops the program.
 
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::NamedTempFile;
-
-use crate::procfs::{self, Memory};
+use kube_endpoint_processes::{POLL, Process};
+use rustix::process::Signal;
+use tempfile::{NamedTempFile, TempPath};
 
 /// How long a program has to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The time between two checks for the end of a program.
-const POLL: Duration = Duration::from_millis(20);
 
 /// How many lines of the output an error shows if a program ends by itself.
 const LAST_LINES: usize = 12;
 
 /// A running program.
 pub(crate) struct Child {
-    name: String,
-    process: std::process::Child,
-    output: NamedTempFile,
+    pub(crate) process: Process,
+    _output: TempPath,
 }
 
 /// Returns the words of a command, with the path of the kubeconfig in them.
@@ -56,25 +50,24 @@ impl Child {
     pub(crate) fn start(words: &[String]) -> anyhow::Result<Self> {
         let [program, arguments @ ..] = words else { bail!("there is no program to start") };
         let output = NamedTempFile::new().context("cannot make a file for the output of the program")?;
-        let (stdout, stderr) = (append(output.path())?, append(output.path())?);
+        let output = output.into_temp_path();
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
-        let process = command.spawn().with_context(|| format!("cannot start {program}"))?;
-        let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(Self { name: name.unwrap_or_default(), process, output })
+        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self { process: Process::start(&name, command, &output, None)?, _output: output })
     }
 
     /// Fails if the program has ended.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
-        match self.process.try_wait()? {
+        match self.process.exit_status() {
             None => Ok(()),
             Some(status) => bail!("{}", self.obituary(status)),
         }
     }
 
     fn obituary(&self, status: ExitStatus) -> String {
-        let lines = last_lines(&String::from_utf8_lossy(&self.output()), LAST_LINES);
-        let how = format!("{} ended by itself ({status})", self.name);
+        let lines = last_lines(&self.process.log(), LAST_LINES);
+        let how = format!("{} ended by itself ({status})", self.process.name());
         if lines.is_empty() {
             format!("{how}, without output")
         } else {
@@ -82,64 +75,32 @@ impl Child {
         }
     }
 
-    /// Returns the CPU seconds so far.
-    pub(crate) fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        procfs::cpu_seconds(self.process.id())
-    }
-
-    /// Returns the present memory.
-    pub(crate) fn memory(&self) -> anyhow::Result<Memory> {
-        procfs::memory(self.process.id())
-    }
-
-    /// Returns the output so far.
-    pub(crate) fn output(&self) -> Vec<u8> {
-        std::fs::read(self.output.path()).unwrap_or_default()
-    }
-
     /// Asks the program to end and waits for it.
-    pub(crate) async fn stop(self) -> anyhow::Result<()> {
-        self.stop_with_output().await.map(|_| ())
-    }
-
-    /// Asks the program to end, waits for it, and returns its output.
-    pub(crate) async fn stop_with_output(mut self) -> anyhow::Result<Vec<u8>> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         self.check()?;
-        self.signal(Signal::TERM);
-        for _ in 0..STOP_TIMEOUT.as_millis() / POLL.as_millis() {
-            if self.process.try_wait()?.is_some() {
-                return Ok(self.output());
-            }
-            tokio::time::sleep(POLL).await;
+        self.process.signal(Signal::TERM);
+        if self.process.ended_within(STOP_TIMEOUT).await.is_none() {
+            let (name, seconds) = (self.process.name(), STOP_TIMEOUT.as_secs());
+            bail!("{name} did not end within {seconds} s after SIGTERM and was killed");
         }
-        bail!("{} did not end within {} s after SIGTERM and was killed", self.name, STOP_TIMEOUT.as_secs())
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        // It may have ended just now.
-        let _ = kill_process(Pid::from_child(&self.process), signal);
+        Ok(())
     }
 }
 
 impl Drop for Child {
+    /// Lets the program end in order, for two seconds; dropping the process then kills it.
     fn drop(&mut self) {
-        if !matches!(self.process.try_wait(), Ok(None)) {
+        if self.process.exit_status().is_some() {
             return;
         }
-        self.signal(Signal::TERM);
+        self.process.signal(Signal::TERM);
         for _ in 0..100 {
-            if !matches!(self.process.try_wait(), Ok(None)) {
+            if self.process.exit_status().is_some() {
                 return;
             }
             std::thread::sleep(POLL);
         }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
-}
-
-fn append(path: &Path) -> anyhow::Result<File> {
-    Ok(File::options().append(true).open(path)?)
 }
 
 /// Returns the last lines of a text, indented.
@@ -213,7 +174,6 @@ mod tests {
     async fn a_program_is_stopped_also_when_it_is_dropped() {
         let mut child = shell("exec sleep 600");
         child.check().unwrap();
-        assert!(child.memory().unwrap().peak > 0.0 && child.cpu_seconds().unwrap() < 10.0);
         child.stop().await.unwrap();
         let child = shell("exec sleep 600");
         let folder = format!("/proc/{}", child.process.id());

@@ -10,7 +10,6 @@ mod measure;
 mod neighbours;
 mod options;
 mod plot;
-mod procfs;
 mod progress;
 mod report;
 mod rollout;
@@ -25,7 +24,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use options::{Command, Options};
@@ -35,7 +33,9 @@ const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    raise_file_limit();
+    // Each watcher is a connection if the server speaks HTTP/1, also on the side of the embedded
+    // server, which inherits the limit.
+    kube_endpoint_processes::raise_file_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}"), ExitCode::FAILURE),
@@ -58,14 +58,6 @@ fn main() -> ExitCode {
             },
         }
     })
-}
-
-/// Raises the limit of open files. Each watcher is a connection if the server speaks HTTP/1, also
-/// on the side of the embedded server, which inherits the limit.
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // If the system refuses that, connections fail with an error that says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 async fn command(options: Options) -> anyhow::Result<()> {

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use crate::child::{Child, words};
 use crate::fill::{Filled, remove_outputs};
 use crate::neighbours;
-use crate::procfs::Memory;
 use crate::progress::Progress;
 use crate::report::Figures;
 use crate::rollout;
@@ -101,9 +100,9 @@ pub(crate) async fn round(
         Work::Rollout => rollout::measure(&mut round).await?,
         Work::Neighbours(rate) => neighbours::measure(&mut round, rate).await?,
     }
-    let memory = round.child.memory()?;
-    round.note("peak_mb", memory.peak);
-    round.note("rss_end_mb", memory.resident);
+    let memory = round.child.process.memory()?;
+    round.note("peak_mb", megabytes(memory.peak));
+    round.note("rss_end_mb", megabytes(memory.resident));
     round.child.stop().await?;
     Ok(round.figures)
 }
@@ -115,21 +114,22 @@ impl Round<'_> {
     }
 
     fn cpu(&self) -> anyhow::Result<Cpu> {
-        Ok(Cpu { controller: self.child.cpu_seconds()?, server: self.server.cpu_seconds()? })
+        let controller = self.child.process.cpu_time()?.as_secs_f64();
+        Ok(Cpu { controller, server: self.server.cpu_seconds()? })
     }
 
     async fn cold_start(&mut self, start: Instant, server_before: Option<f64>) -> anyhow::Result<()> {
         let wanted = self.filled.workload.endpoints_in_slices();
         let progress = Progress::steps(format!("{}: cold start", self.name), wanted);
         let end = self.settled(start, self.plan.patience, Some(&progress)).await.context("cold start")?;
-        let Memory { peak, resident } = self.child.memory()?;
+        let memory = self.child.process.memory()?;
         let Cpu { controller, server } = self.cpu()?;
         let (slices, slice_writes, endpoints_writes) =
             self.watches.seen(|seen| (seen.slice_count(), seen.slices.writes, seen.endpoints.writes))?;
         self.note("cold_s", end.duration_since(start).as_secs_f64());
         self.note("cold_cpu_s", controller);
-        self.note("cold_peak_mb", peak);
-        self.note("cold_rss_mb", resident);
+        self.note("cold_peak_mb", megabytes(memory.peak));
+        self.note("cold_rss_mb", megabytes(memory.resident));
         self.note("cold_slice_writes", slice_writes as f64);
         self.note("cold_endpoints_writes", endpoints_writes as f64);
         self.note("slices", slices as f64);
@@ -262,6 +262,10 @@ impl Round<'_> {
         let filled = &*self.filled;
         crate::api::for_each(pods, |pod| filled.set_ready(&self.server.api, pod, true, LONG_AGO)).await
     }
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
 }
 
 /// The counters at the begin of the work.

@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use kube_endpoint_processes::load_average;
 
 use crate::child::program_name;
 use crate::fill::{clean as remove_all, fill};
 use crate::measure::{Plan, Work, round};
 use crate::options::{CleanOptions, RunOptions};
+use crate::print;
 use crate::report::{Report, Subject, ratios};
 use crate::server::{Server, Transport};
 use crate::workload::{Names, Workload, counted};
-use crate::{print, procfs};
 
 /// The program that this measures without a command.
 const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
@@ -56,7 +57,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
     if let Some(file) = &options.json {
         check_writable(file)?;
     }
-    let load_average = procfs::load_average();
+    let load_average = load_average();
     let server = match &options.kubeconfig {
         Some(file) => Server::of_kubeconfig(file, options.server_pid).await?,
         None => Server::embedded(Transport::with_tls(options.tls)).await?,

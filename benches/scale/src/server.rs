@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, ListenOptions};
+use kube_endpoint_processes::{Process, cpu_time};
 
 use crate::api::Api;
-use crate::procfs;
 
 /// The line that the embedded server prints once it listens and has written its kubeconfig.
 const READY: &str = "ready";
@@ -50,7 +51,7 @@ impl Server {
         let api = Api::new(&kubeconfig).await?;
         let version = api.version().await?;
         if let Some(pid) = pid {
-            procfs::cpu_seconds(pid).context("--server-pid")?;
+            cpu_time(pid).context("--server-pid")?;
         }
         let description = format!("kube-apiserver {version}");
         Ok(Self { api, kubeconfig, description, pid, _embedded: None })
@@ -73,13 +74,14 @@ impl Server {
 
     /// Returns its CPU seconds so far, or `None` if its process is not known.
     pub(crate) fn cpu_seconds(&self) -> anyhow::Result<Option<f64>> {
-        self.pid.map(procfs::cpu_seconds).transpose().context("the process of the API server")
+        let time = self.pid.map(cpu_time).transpose().context("the process of the API server")?;
+        Ok(time.map(|time| time.as_secs_f64()))
     }
 }
 
 /// The process of the embedded server: this program with another command.
 struct Embedded {
-    process: std::process::Child,
+    process: Process,
     folder: tempfile::TempDir,
 }
 
@@ -91,30 +93,21 @@ impl Embedded {
             .arg("serve")
             .arg(folder.path().join("kubeconfig"))
             .args((transport == Transport::Tls).then_some("--tls"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let process = command.spawn().context("cannot start the embedded API server")?;
-        let mut embedded = Self { process, folder };
+        command.stdin(Stdio::piped()).process_group(0);
+        let log = folder.path().join("log");
+        let mut process = Process::start("the embedded API server", command, &log, Some(Stdio::piped()))?;
         let mut line = String::new();
-        if let Some(output) = embedded.process.stdout.take() {
+        if let Some(output) = process.child().stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
         if line.trim() != READY {
-            bail!("the embedded API server did not start");
+            bail!("the embedded API server did not start: {}", process.log().trim());
         }
-        Ok(embedded)
+        Ok(Self { process, folder })
     }
 
     fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
-    }
-}
-
-impl Drop for Embedded {
-    fn drop(&mut self) {
-        // The server has no state that outlives it.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

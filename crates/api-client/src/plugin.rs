@@ -46,7 +46,7 @@ pub enum PluginError {
     },
     /// The plugin insists on a terminal, and there is none.
     #[error(
-        "the credential plugin {command} needs a terminal (interactiveMode: Always), and standard input is none; use a \
+        "the credential plugin {command} needs a terminal (interactiveMode: Always), which standard input is not; use a \
          credential that needs no person"
     )]
     Terminal { command: String },

@@ -235,7 +235,7 @@ impl Sources {
             Err(error) => error,
         };
         // The client may have read certificate and key between two writes. The session keeps the
-        // files of before, so that the next look finds a difference again.
+        // old files, so that the next look finds a difference again.
         tracing::warn!(%error, "the certificates were replaced, but not by usable ones; the ones before stay in use");
         let pool = if same_identity { session.pool.clone() } else { self.pool(&session.tls, plugin)? };
         Ok((pool, session.tls.clone()))

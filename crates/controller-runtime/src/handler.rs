@@ -236,7 +236,7 @@ impl<R: Reconciler> Runtime<R> {
             output.content_hash().hash(&mut hasher);
         }
         let content = hasher.finish();
-        let answer = self.keys.with_rare(key, |state| state.foreign.seen(content, Instant::now()));
+        let answer = self.keys.with_trouble(key, |state| state.foreign.seen(content, Instant::now()));
         if answer.came_back {
             self.metrics.foreign_write_conflicts.increment(1);
         }
@@ -248,7 +248,7 @@ impl<R: Reconciler> Runtime<R> {
         }
         if deleted && answer.delay >= LONGEST_WAIT {
             // The garbage collector may delete it, because the owner exists only in the cache.
-            self.doubt_caches(&key.namespace);
+            self.compare_all(&key.namespace);
         }
         self.hold(key, Hold::ForeignWrite, delay);
     }

@@ -168,7 +168,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Makes a key wait, and starts a sync after `delay`.
     pub(crate) fn hold(&self, key: &ObjectKey, why: Hold, delay: Duration) {
         let now = Instant::now();
-        self.keys.with_rare(key, |state| state.holds.set(why, now, now + delay));
+        self.keys.with_trouble(key, |state| state.holds.set(why, now, now + delay));
         self.add_after(key.clone(), delay, why.cause());
     }
 
@@ -185,7 +185,7 @@ impl<R: Reconciler> Runtime<R> {
     /// delays.
     pub fn requeue_after_writes(&self, key: &ObjectKey) -> Outcome {
         let now = Instant::now();
-        let wait = self.keys.with_kept_rare(key, |state| {
+        let wait = self.keys.with_trouble_if_any(key, |state| {
             let foreign = state.foreign.longest_delay(now).map(|delay| (delay, Hold::ForeignWrite));
             let undone = state.undone.delay(now).map(|delay| (delay, Hold::UndoneUpdate));
             foreign.into_iter().chain(undone).max_by_key(|(delay, _)| *delay)
@@ -208,7 +208,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Starts a sync that waits for a change of the key's outputs. Call this when the cache shows
     /// one.
     pub(crate) fn outputs_changed(&self, key: &ObjectKey) {
-        if self.keys.with_kept_rare(key, |state| state.holds.end(Hold::OwnWrites)) == Some(true) {
+        if self.keys.with_trouble_if_any(key, |state| state.holds.end(Hold::OwnWrites)) == Some(true) {
             self.add(key.clone(), Cause::StaleCache);
         }
     }
@@ -217,7 +217,7 @@ impl<R: Reconciler> Runtime<R> {
     /// with each such answer until a sync succeeds. Returns true if it has reached
     /// [`LONGEST_WAIT`].
     pub(crate) fn requeue_after_answer(&self, key: &ObjectKey) -> bool {
-        let delay = self.keys.with_rare(key, |state| {
+        let delay = self.keys.with_trouble(key, |state| {
             let delay = DIFFERING_ANSWERS.delay(state.differing_answers);
             state.differing_answers = state.differing_answers.saturating_add(1);
             delay
@@ -235,7 +235,7 @@ impl<R: Reconciler> Runtime<R> {
     /// Returns true if a pause of the key has not ended yet, and then repeats the sync at its end.
     pub(crate) fn is_paused(&self, key: &ObjectKey) -> bool {
         let now = Instant::now();
-        let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::RetryAfter, now));
+        let left = self.keys.with_trouble_if_any(key, |state| state.holds.left(Hold::RetryAfter, now));
         let Some(left) = left.flatten() else { return false };
         self.add_after(key.clone(), left, Cause::RetryAfter);
         true
@@ -245,7 +245,7 @@ impl<R: Reconciler> Runtime<R> {
     pub(crate) fn waited_for_long(&self, key: &ObjectKey) -> Option<Duration> {
         let now = Instant::now();
         let waited = |holds: &mut Holds| holds.restart_after_longest_wait(Hold::OwnWrites, now);
-        self.keys.with_kept_rare(key, |state| waited(&mut state.holds)).flatten()
+        self.keys.with_trouble_if_any(key, |state| waited(&mut state.holds)).flatten()
     }
 
     /// Begins the spacing: changes of pods that are not urgent wait for its end. Call this before
@@ -255,7 +255,7 @@ impl<R: Reconciler> Runtime<R> {
         let spacing = spacing.of(self.cluster().pod_count_of(key));
         if !spacing.is_zero() {
             let now = Instant::now();
-            self.keys.with_rare(key, |state| state.holds.set(Hold::Spacing, now, now + spacing));
+            self.keys.with_trouble(key, |state| state.holds.set(Hold::Spacing, now, now + spacing));
         }
     }
 
@@ -265,7 +265,7 @@ impl<R: Reconciler> Runtime<R> {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let left = self.keys.with_kept_rare(key, |state| state.holds.left(Hold::Spacing, now));
+        let left = self.keys.with_trouble_if_any(key, |state| state.holds.left(Hold::Spacing, now));
         left.flatten().unwrap_or_default()
     }
 

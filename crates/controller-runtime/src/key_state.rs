@@ -22,17 +22,17 @@ pub(crate) struct KeyState<S> {
     /// The events of the last plan.
     pub(crate) last_events: Option<Vec<PlannedEvent>>,
     /// The state that only few keys have.
-    pub(crate) rare: Rare,
+    pub(crate) trouble: Trouble,
     pub(crate) own: S,
 }
 
 /// The part of the state that has its default value for most keys, which need no allocation for it.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Rare(Option<Box<RareState>>);
+pub(crate) struct Trouble(Option<Box<TroubleState>>);
 
 /// State that few keys have, or only for a short time.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct RareState {
+pub(crate) struct TroubleState {
     /// The version of the Service at which [`Runtime::warn_once`](crate::Runtime::warn_once) was
     /// last called.
     pub(crate) warned: Option<ResourceVersion>,
@@ -48,26 +48,26 @@ pub(crate) struct RareState {
     pub(crate) undone: Undone,
 }
 
-impl Rare {
+impl Trouble {
     /// Returns the state, or `None` if all of it has its default value.
-    pub(crate) fn get(&self) -> Option<&RareState> {
+    pub(crate) fn get(&self) -> Option<&TroubleState> {
         self.0.as_deref()
     }
 
     /// Reads or changes the state.
-    pub(crate) fn with<T>(&mut self, use_state: impl FnOnce(&mut RareState) -> T) -> T {
+    pub(crate) fn with<T>(&mut self, use_state: impl FnOnce(&mut TroubleState) -> T) -> T {
         match &mut self.0 {
             Some(state) => {
                 let result = use_state(state);
-                if **state == RareState::default() {
+                if **state == TroubleState::default() {
                     self.0 = None;
                 }
                 result
             }
             None => {
-                let mut state = RareState::default();
+                let mut state = TroubleState::default();
                 let result = use_state(&mut state);
-                if state != RareState::default() {
+                if state != TroubleState::default() {
                     self.0 = Some(Box::new(state));
                 }
                 result
@@ -115,10 +115,10 @@ pub(crate) struct KeyStates<S> {
     /// One hash selects the shard and the place in it.
     hasher: Hasher,
     shards: Vec<Shard<S>>,
-    /// The number of keys with rare state. It changes under the lock of their shard. While it is
-    /// zero, [`Self::with_kept_rare`] looks up no key. It is rarely zero if the writes of large
+    /// The number of keys in trouble. It changes under the lock of their shard. While it is zero,
+    /// [`Self::with_trouble_if_any`] looks up no key. It is rarely zero if the writes of large
     /// Services are spaced, so this helps clusters of small Services.
-    rare: AtomicUsize,
+    troubled: AtomicUsize,
 }
 
 impl<S: Default + PartialEq> Default for KeyStates<S> {
@@ -126,7 +126,7 @@ impl<S: Default + PartialEq> Default for KeyStates<S> {
         Self {
             hasher: Hasher::default(),
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
-            rare: AtomicUsize::new(0),
+            troubled: AtomicUsize::new(0),
         }
     }
 }
@@ -138,9 +138,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut shard = self.shard(hash).lock();
         if let Ok(mut entry) = shard.find_entry(hash, |entry| entry.key == *key) {
             let state = &mut entry.get_mut().state;
-            let had_rare = state.rare.get().is_some();
+            let had_trouble = state.trouble.get().is_some();
             let result = use_state(state);
-            self.count_rare(had_rare, state.rare.get().is_some());
+            self.count_trouble(had_trouble, state.trouble.get().is_some());
             if *state == KeyState::default() {
                 entry.remove();
             }
@@ -149,7 +149,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let mut state = KeyState::default();
         let result = use_state(&mut state);
         if state != KeyState::default() {
-            self.count_rare(false, state.rare.get().is_some());
+            self.count_trouble(false, state.trouble.get().is_some());
             let entry = Box::new(Entry { key: key.clone(), state });
             shard.insert_unique(hash, entry, |entry| self.hasher.hash_one(&entry.key));
         }
@@ -157,28 +157,32 @@ impl<S: Default + PartialEq> KeyStates<S> {
     }
 
     /// Reads or changes the part of the state of a key that few keys have.
-    pub(crate) fn with_rare<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut RareState) -> T) -> T {
-        self.with(key, |state| state.rare.with(use_state))
-    }
-
-    /// As [`Self::with_rare`], but for a key without rare state it returns `None` and does not call
-    /// `use_state`. Use it to read or reset state: it is cheap for most keys. To set a value use
-    /// [`Self::with_rare`].
-    pub(crate) fn with_kept_rare<T>(
+    pub(crate) fn with_trouble<T>(
         &self,
         key: &ObjectKey,
-        use_state: impl FnOnce(&mut RareState) -> T,
+        use_state: impl FnOnce(&mut TroubleState) -> T,
+    ) -> T {
+        self.with(key, |state| state.trouble.with(use_state))
+    }
+
+    /// As [`Self::with_trouble`], but for a key without trouble it returns `None` and does not call
+    /// `use_state`. Use it to read or reset state: it is cheap for most keys. To set a value use
+    /// [`Self::with_trouble`].
+    pub(crate) fn with_trouble_if_any<T>(
+        &self,
+        key: &ObjectKey,
+        use_state: impl FnOnce(&mut TroubleState) -> T,
     ) -> Option<T> {
-        if self.rare.load(Ordering::Relaxed) == 0 {
+        if self.troubled.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash).lock();
         let mut entry = shard.find_entry(hash, |entry| entry.key == *key).ok()?;
         let state = &mut entry.get_mut().state;
-        state.rare.get()?;
-        let result = state.rare.with(use_state);
-        self.count_rare(true, state.rare.get().is_some());
+        state.trouble.get()?;
+        let result = state.trouble.with(use_state);
+        self.count_trouble(true, state.trouble.get().is_some());
         if *state == KeyState::default() {
             entry.remove();
         }
@@ -192,15 +196,15 @@ impl<S: Default + PartialEq> KeyStates<S> {
         let entry = shard.find_entry(hash, |entry| entry.key == *key);
         let Ok(entry) = entry else { return KeyState::default() };
         let state = entry.remove().0.state;
-        self.count_rare(state.rare.get().is_some(), false);
+        self.count_trouble(state.trouble.get().is_some(), false);
         state
     }
 
-    /// Counts a key that got or lost its rare state. Call this under the lock of its shard.
-    fn count_rare(&self, had: bool, has: bool) {
+    /// Counts a key that got into trouble or out of it. Call this under the lock of its shard.
+    fn count_trouble(&self, had: bool, has: bool) {
         match (had, has) {
-            (false, true) => drop(self.rare.fetch_add(1, Ordering::Relaxed)),
-            (true, false) => drop(self.rare.fetch_sub(1, Ordering::Relaxed)),
+            (false, true) => drop(self.troubled.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.troubled.fetch_sub(1, Ordering::Relaxed)),
             _ => {}
         }
     }
@@ -224,7 +228,7 @@ impl<S: Default + PartialEq> KeyStates<S> {
         for shard in &self.shards {
             let shard = shard.lock();
             all.extend(shard.iter().filter_map(|entry| {
-                let held = entry.state.rare.get()?.holds.longest(now)?;
+                let held = entry.state.trouble.get()?.holds.longest(now)?;
                 let until = held.until?;
                 Some(HeldKey { key: entry.key.clone(), why: held.why, since: held.since, until })
             }));
@@ -242,9 +246,9 @@ impl<S: Default + PartialEq> KeyStates<S> {
                 let state = &entry.state;
                 counts.trigger_times += usize::from(!state.trigger_time.is_empty());
                 counts.reported += usize::from(state.last_events.is_some());
-                let rare = state.rare.get();
-                counts.deferred += usize::from(rare.is_some_and(|it| it.holds.block_syncs()));
-                counts.foreign_changes += rare.map_or(0, |it| it.foreign.len());
+                let trouble = state.trouble.get();
+                counts.deferred += usize::from(trouble.is_some_and(|it| it.holds.block_syncs()));
+                counts.foreign_changes += trouble.map_or(0, |it| it.foreign.len());
                 counts.own += usize::from(state.own != S::default());
             }
         }
@@ -273,32 +277,33 @@ mod tests {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     /// Functions that read or reset state.
-    const RESETS: [fn(&mut RareState) -> bool; 4] = [
+    const RESETS: [fn(&mut TroubleState) -> bool; 4] = [
         |state| state.holds.end(Hold::OwnWrites),
         |state| std::mem::take(&mut state.differing_answers) > 0,
         |state| std::mem::take(&mut state.holds).block_syncs(),
         |state| state.holds.block_syncs(),
     ];
 
-    /// Functions that change state. The last three set no rare state.
+    /// Functions that change state. The last three set no trouble.
     const CHANGES: [fn(&States, &ObjectKey); 5] = [
         |states, key| {
-            states.with_rare(key, |state| state.holds.set(Hold::OwnWrites, *START, *START));
+            states.with_trouble(key, |state| state.holds.set(Hold::OwnWrites, *START, *START));
         },
-        |states, key| states.with_rare(key, |state| state.differing_answers = 1),
+        |states, key| states.with_trouble(key, |state| state.differing_answers = 1),
         |states, key| states.with(key, |state| state.own += 1),
         |states, key| states.with(key, |state| state.own = 0),
         |states, key| drop(states.remove(key)),
     ];
 
-    fn keys_with_rare_state(states: &States) -> usize {
-        let of_shard =
-            |shard: &Shard<u8>| shard.lock().iter().filter(|entry| entry.state.rare.get().is_some()).count();
+    fn troubled_keys(states: &States) -> usize {
+        let of_shard = |shard: &Shard<u8>| {
+            shard.lock().iter().filter(|entry| entry.state.trouble.get().is_some()).count()
+        };
         states.shards.iter().map(of_shard).sum()
     }
 
     proptest! {
-        /// `with_kept_rare` finds and leaves the same state as `with_rare`.
+        /// `with_trouble_if_any` finds and leaves the same state as `with_trouble`.
         #[test]
         fn a_reset_may_leave_out_keys_without_rare_state(
             steps in vec((0..3_usize, 0..CHANGES.len(), 0..RESETS.len()), 1..30),
@@ -308,11 +313,11 @@ mod tests {
             for (key, change, reset) in steps {
                 CHANGES[change](&left_out, &keys[key]);
                 CHANGES[change](&visited, &keys[key]);
-                let found = left_out.with_kept_rare(&keys[key], RESETS[reset]).unwrap_or_default();
-                prop_assert_eq!(found, visited.with_rare(&keys[key], RESETS[reset]));
+                let found = left_out.with_trouble_if_any(&keys[key], RESETS[reset]).unwrap_or_default();
+                prop_assert_eq!(found, visited.with_trouble(&keys[key], RESETS[reset]));
                 prop_assert_eq!(left_out.counts(), visited.counts());
                 for states in [&left_out, &visited] {
-                    prop_assert_eq!(states.rare.load(Ordering::Relaxed), keys_with_rare_state(states));
+                    prop_assert_eq!(states.troubled.load(Ordering::Relaxed), troubled_keys(states));
                 }
                 for key in &keys {
                     let state = |states: &States| states.with(key, |state| format!("{state:?}"));
@@ -321,7 +326,7 @@ mod tests {
             }
             keys.iter().for_each(|key| drop(left_out.remove(key)));
             prop_assert_eq!(left_out.counts(), StateCounts::default());
-            prop_assert_eq!(left_out.rare.load(Ordering::Relaxed), 0);
+            prop_assert_eq!(left_out.troubled.load(Ordering::Relaxed), 0);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn check_overdue_writes<R: Reconciler>(runtime: &Runtime<R>) {
         // Another client deleted them between two lists, or the cache shows another history.
         let missed = runtime.writer.tracker().take_missed();
         for namespace in missed.into_iter().map(|object| object.namespace).collect::<BTreeSet<_>>() {
-            runtime.suspect(&namespace);
+            runtime.compare_outputs(&namespace);
         }
     }
 }

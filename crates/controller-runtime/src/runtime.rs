@@ -218,7 +218,7 @@ impl<R: Reconciler> Runtime<R> {
             self.check_long_wait(key);
             return Err(self.requeue_when_cache_changes(key));
         }
-        self.keys.with_kept_rare(key, |state| state.holds.clear(Hold::OwnWrites));
+        self.keys.with_trouble_if_any(key, |state| state.holds.clear(Hold::OwnWrites));
         self.writer.tracker().settle(key, |object| {
             let mut metadata = outputs.iter().map(|output| output.metadata());
             metadata.find(|it| it.key() == *object).map(|it| it.resource_version)
@@ -383,7 +383,8 @@ impl<R: Reconciler> Runtime<R> {
     /// Logs a warning about a Service, once for each of its versions.
     pub fn warn_once(&self, service: &Service, warning: &impl std::fmt::Display) {
         let version = Some(service.resource_version);
-        let warned = self.keys.with_rare(&service.key, |state| std::mem::replace(&mut state.warned, version));
+        let warned =
+            self.keys.with_trouble(&service.key, |state| std::mem::replace(&mut state.warned, version));
         if warned != version
             && let Admission::Write { left_out } = self.admits(Line::Warning)
         {
@@ -414,9 +415,9 @@ impl<R: Reconciler> Runtime<R> {
     /// any, it adds the key after ten minutes: that sync forgets them unless another one has.
     pub fn forget_before_writes(&self, key: &ObjectKey) -> R::State {
         let mut forgotten = self.keys.remove(key);
-        let foreign = forgotten.rare.with(|rare| std::mem::take(&mut rare.foreign));
+        let foreign = forgotten.trouble.with(|trouble| std::mem::take(&mut trouble.foreign));
         if foreign.len() > 0 {
-            self.keys.with_rare(key, |state| state.foreign = foreign);
+            self.keys.with_trouble(key, |state| state.foreign = foreign);
             // Without this, there may be no further sync that forgets them.
             self.add_after(key.clone(), CALM, Cause::ForeignWrite);
         }

@@ -36,8 +36,8 @@ pub enum Progress {
 }
 
 impl<R: Reconciler> Runtime<R> {
-    /// Runs one sync. Turns failures after which the key waits for something else than a retry into
-    /// an [`Outcome`].
+    /// Runs one sync. Turns failures after which the key waits for something other than a retry
+    /// into an [`Outcome`].
     pub(crate) async fn sync(&self, key: &ObjectKey) -> Result<Outcome, SyncError> {
         if !self.is_selected(key) {
             self.reconciler.release(self, key);
@@ -55,7 +55,7 @@ impl<R: Reconciler> Runtime<R> {
         if let Some(dry_run) = dry_run {
             dry_run.begin(key);
         }
-        self.keys.with_kept_rare(key, |state| {
+        self.keys.with_trouble_if_any(key, |state| {
             state.holds.begin_sync(Instant::now());
             state.undone.begin();
         });
@@ -69,17 +69,21 @@ impl<R: Reconciler> Runtime<R> {
             self.queue.add_after(key.clone(), delay);
         }
         let is_done = matches!(result, Ok(Outcome::Done));
-        self.keys.with_kept_rare(key, |state| {
+        self.keys.with_trouble_if_any(key, |state| {
             state.foreign.synced(began);
             state.undone.end();
             if is_done {
                 state.differing_answers = 0;
             }
         });
-        let error = match result {
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => error,
-        };
+        match result {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => self.after_error(key, error),
+        }
+    }
+
+    /// Returns the outcome of a sync with this error: waiting may solve it.
+    fn after_error(&self, key: &ObjectKey, error: SyncError) -> Result<Outcome, SyncError> {
         if let Some(outage) = &self.outage {
             outage.failed(key, error.writes(), Instant::now());
         }
@@ -106,7 +110,7 @@ impl<R: Reconciler> Runtime<R> {
             tracing::debug!(queue = self.queue.name(), %key, %error, "the cache is behind");
             return Ok(self.requeue_when_cache_changes(key));
         }
-        // The server has answered something else than the cache shows. If the answer is right, the
+        // The answer of the server differs from the cache. If the answer is right, the
         // cache will show it and start a sync. Nobody needs an event about that.
         let is_behind = |failed: &FailedWrite| matches!(failed.error, WriteError::CacheBehind(_));
         if error.writes().iter().any(is_behind) {
@@ -114,7 +118,7 @@ impl<R: Reconciler> Runtime<R> {
                 tracing::debug!(queue = self.queue.name(), %key, %error, "the server has another state than the cache");
                 // A change of the outputs does not change the answer, so it does not end this wait.
                 if self.requeue_after_answer(key) {
-                    self.doubt_caches(&key.namespace);
+                    self.compare_all(&key.namespace);
                     self.count_failure(key, &error, NextTry::Comparison);
                 }
                 return Ok(Outcome::Stale);
@@ -159,7 +163,7 @@ impl<R: Reconciler> Runtime<R> {
         self.count_failing();
     }
 
-    /// Counts and logs a failure after which the key waits for something else than a retry.
+    /// Counts and logs a failure after which the key waits for something other than a retry.
     fn count_failure(&self, key: &ObjectKey, error: &SyncError, next: NextTry) {
         self.failing.failed(key, error);
         self.failure_log.log_failure(self.queue.name(), key, error, next);
@@ -196,7 +200,7 @@ impl<R: Reconciler> Runtime<R> {
         for (index, writes) in sub_plans.into_iter().enumerate() {
             if !(ends || answered || writes.is_empty()) {
                 // Before the first write: another client may be faster than its answer.
-                self.keys.with_kept_rare(key, |state| state.foreign.answered(Instant::now()));
+                self.keys.with_trouble_if_any(key, |state| state.foreign.answered(Instant::now()));
                 self.space_writes(key);
                 answered = true;
             }
@@ -215,7 +219,7 @@ impl<R: Reconciler> Runtime<R> {
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;
             if self.writer.tracker().take_went_back() {
                 // A second read has to confirm that the server's storage went back.
-                self.suspect(&key.namespace);
+                self.compare_outputs(&key.namespace);
             }
             if failed.is_empty() {
                 progress(Progress::SubPlan(index));
@@ -268,7 +272,7 @@ impl<R: Reconciler> Runtime<R> {
             sent.any(|sent| sent.content_hash() != cached.content_hash())
         };
         let Some(undone) = outputs.iter().find(is_undone) else { return };
-        let delay = self.keys.with_rare(key, |state| state.undone.again(Instant::now()));
+        let delay = self.keys.with_trouble(key, |state| state.undone.again(Instant::now()));
         let (object, queue) = (undone.metadata().key(), self.queue.name());
         if let Admission::Write { left_out } = self.admits(Line::Undone) {
             tracing::info!(
@@ -296,15 +300,15 @@ impl<R: Reconciler> Runtime<R> {
         });
         if cached.is_none() {
             // Most keys have had no conflict, so there is nothing to reset.
-            self.keys.with_kept_rare(key, |state| state.conflicts.observe(None));
-        } else if self.keys.with_rare(key, |state| state.conflicts.observe(cached)) {
+            self.keys.with_trouble_if_any(key, |state| state.conflicts.observe(None));
+        } else if self.keys.with_trouble(key, |state| state.conflicts.observe(cached)) {
             if let Admission::Write { left_out } = self.admits(Line::Conflicts) {
                 tracing::info!(
                     queue = self.queue.name(), %key, left_out,
                     "conflicts go on though the cache does not change: comparing the cache with the server"
                 );
             }
-            self.suspect(&key.namespace);
+            self.compare_outputs(&key.namespace);
         }
     }
 
@@ -339,11 +343,11 @@ impl<R: Reconciler> Runtime<R> {
             );
         }
         self.writer.tracker().forget_deleted(key);
-        self.suspect(&key.namespace);
+        self.compare_outputs(&key.namespace);
     }
 
     /// Requests a comparison of the cache of the outputs with the server.
-    pub(crate) fn suspect(&self, namespace: &str) {
+    pub(crate) fn compare_outputs(&self, namespace: &str) {
         self.cluster().request_version_check(R::Output::INFORMER_KIND, namespace);
     }
 
@@ -351,7 +355,7 @@ impl<R: Reconciler> Runtime<R> {
     /// server. Call this when they may show another state of a namespace: the API server's answers
     /// keep differing, or another client keeps deleting the outputs. The server's storage may have
     /// gone back, and may have passed the positions of all caches since. Then no event shows this.
-    pub(crate) fn doubt_caches(&self, namespace: &str) {
+    pub(crate) fn compare_all(&self, namespace: &str) {
         for kind in BTreeSet::from([Kind::Services, Kind::Endpoints, R::Output::INFORMER_KIND]) {
             self.cluster().request_version_check(kind, namespace);
         }

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{
-    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, Runtime, RuntimeOptions, SyncError,
+    Cause, Config, Controller, ForeignWrite, Outcome, Reconciler, RuntimeOptions, SyncError,
 };
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
@@ -26,11 +26,12 @@ use kube_endpoint_core_model::well_known::{
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Readiness, Service, Text,
 };
-use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent};
-use kube_endpoint_slice_plan::controller::{
+use kube_endpoint_endpointslice_controller::metric_names;
+use kube_endpoint_endpointslice_controller::slices::{
     MetricNames, SliceReconciler, SliceState, SliceSync, SliceSyncOptions,
 };
-use kube_endpoint_slice_plan::{PlanOptions, metric_names};
+use kube_endpoint_informer::{Change, Cluster, Kind, Kinds, PodEvent};
+use kube_endpoint_slice_plan::PlanOptions;
 use kube_endpoint_tracker::WriteTracker;
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::sync::Notify;
@@ -51,7 +52,7 @@ pub const QUEUE_NAME: &str = "endpoint_selector";
 const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 const METRICS: MetricNames = metric_names!("endpoint_selector_controller");
 
-type Cx = Runtime<SelectorReconciler>;
+type Runtime = kube_endpoint_controller_runtime::Runtime<SelectorReconciler>;
 
 /// The endpoint selector controller. Its keys are those of Services.
 pub type SelectorController = Controller<SelectorReconciler>;
@@ -116,7 +117,7 @@ fn reads_condition(cluster: &Cluster, service: &ObjectKey, is_one: impl Fn(&str)
 
 impl SelectorReconciler {
     /// Syncs the Services of these EndpointSelectors, because of a Lease.
-    fn add_services_of(&self, runtime: &Runtime<Self>, selectors: &[ObjectKey], arrived: Option<Instant>) {
+    fn add_services_of(&self, runtime: &Runtime, selectors: &[ObjectKey], arrived: Option<Instant>) {
         for selector in selectors {
             for service in runtime.cluster().services_of_selector(selector) {
                 runtime.add(service, Cause::Lease.since(arrived).urgent(true));
@@ -184,7 +185,7 @@ impl Reconciler for SelectorReconciler {
         self.is_own(slice)
     }
 
-    fn start(&self, runtime: &Runtime<Self>) {
+    fn start(&self, runtime: &Runtime) {
         self.slices.start(runtime);
         self.metrics.start();
         for selector in runtime.cluster().endpoint_selectors() {
@@ -194,7 +195,7 @@ impl Reconciler for SelectorReconciler {
         self.begin_rehearsals(runtime);
     }
 
-    fn start_in(&self, runtime: &Runtime<Self>, namespace: &str) {
+    fn start_in(&self, runtime: &Runtime, namespace: &str) {
         for selector in runtime.cluster().endpoint_selectors() {
             if *selector.key.namespace == *namespace {
                 self.statuses.add(selector.key.clone());
@@ -202,7 +203,7 @@ impl Reconciler for SelectorReconciler {
         }
     }
 
-    async fn background(&self, runtime: &Runtime<Self>) {
+    async fn background(&self, runtime: &Runtime) {
         let overdue = async {
             loop {
                 let selectors = self.leases.overdue().await;
@@ -222,7 +223,7 @@ impl Reconciler for SelectorReconciler {
         );
     }
 
-    fn on_service(&self, runtime: &Runtime<Self>, change: &Change<Service>) {
+    fn on_service(&self, runtime: &Runtime, change: &Change<Service>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let (before, now) = (old.and_then(selector_of), new.and_then(selector_of));
         if before != now {
@@ -240,7 +241,7 @@ impl Reconciler for SelectorReconciler {
 
     fn on_endpoint_selector(
         &self,
-        runtime: &Runtime<Self>,
+        runtime: &Runtime,
         change: &Change<EndpointSelector>,
         services: &[ObjectKey],
     ) {
@@ -261,7 +262,7 @@ impl Reconciler for SelectorReconciler {
         }
     }
 
-    fn on_pod(&self, runtime: &Runtime<Self>, event: &PodEvent) {
+    fn on_pod(&self, runtime: &Runtime, event: &PodEvent) {
         let cluster = runtime.cluster();
         runtime.add_services_of(event, self.options.batch_period, |service| self.concerns(cluster, service));
         if let (true, Some(old), Some(new)) = (event.changed.conditions, &event.change.old, &event.change.new)
@@ -281,7 +282,7 @@ impl Reconciler for SelectorReconciler {
         }
     }
 
-    fn on_lease(&self, runtime: &Runtime<Self>, change: &Change<Lease>) {
+    fn on_lease(&self, runtime: &Runtime, change: &Change<Lease>) {
         if let Some(lease) = &change.new {
             let is_settled = self.is_settled(runtime.cluster(), &lease.key.namespace);
             let selectors = self.leases.see(lease, is_settled, Instant::now());
@@ -289,17 +290,17 @@ impl Reconciler for SelectorReconciler {
         }
     }
 
-    fn on_leases_listed(&self, runtime: &Runtime<Self>) {
+    fn on_leases_listed(&self, runtime: &Runtime) {
         self.leases.listed(runtime.cluster(), Instant::now());
     }
 
-    fn on_node(&self, runtime: &Runtime<Self>, change: &Change<Node>) {
+    fn on_node(&self, runtime: &Runtime, change: &Change<Node>) {
         self.slices.on_node(runtime, change);
     }
 
     /// A hand-over waits for slices: for own ones that the cache does not show yet, and for those
     /// of the other controller.
-    fn on_endpoint_slice(&self, runtime: &Runtime<Self>, change: &Change<EndpointSlice>) {
+    fn on_endpoint_slice(&self, runtime: &Runtime, change: &Change<EndpointSlice>) {
         self.slices.on_endpoint_slice(runtime, change);
         let Some(service) = change.latest().and_then(|slice| slice.service_key()) else { return };
         let cluster = runtime.cluster();
@@ -316,15 +317,15 @@ impl Reconciler for SelectorReconciler {
         }
     }
 
-    fn foreign_write_delay(&self, _: &Runtime<Self>, _: ForeignWrite) -> Option<Duration> {
+    fn foreign_write_delay(&self, _: &Runtime, _: ForeignWrite) -> Option<Duration> {
         Some(self.options.batch_period.max(SLICE_CHANGE_DELAY))
     }
 
-    async fn sync(&self, runtime: &Runtime<Self>, key: &ObjectKey) -> Result<Outcome, SyncError> {
+    async fn sync(&self, runtime: &Runtime, key: &ObjectKey) -> Result<Outcome, SyncError> {
         self.sync_key(runtime, key).await
     }
 
-    fn release(&self, runtime: &Runtime<Self>, key: &ObjectKey) {
+    fn release(&self, runtime: &Runtime, key: &ObjectKey) {
         self.forgotten(key, runtime.forget_state(key));
     }
 

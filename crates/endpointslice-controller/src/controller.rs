@@ -9,12 +9,10 @@ use kube_endpoint_controller_runtime::{
 };
 use kube_endpoint_core_model::{EndpointSlice, Node, ObjectKey, Service};
 use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
-use kube_endpoint_slice_plan::controller::{
-    MetricNames, SliceReconciler, SliceState, SliceSync, SliceSyncOptions,
-};
 use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 
 use crate::ControllerOptions;
+use crate::slices::{MetricNames, SliceReconciler, SliceState, SliceSync, SliceSyncOptions};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-slice-controller";
@@ -26,7 +24,7 @@ pub const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// the fewer changes share one.
 const SPACING: Spacing = Spacing::new(Duration::from_micros(50), Duration::from_millis(100));
 /// Upstream's names (`endpointslice/metrics`), and one of our own.
-const METRICS: MetricNames = kube_endpoint_slice_plan::metric_names!("endpoint_slice_controller");
+const METRICS: MetricNames = crate::metric_names!("endpoint_slice_controller");
 
 /// The endpointslice controller.
 pub type EndpointSliceController = Controller<EndpointSliceReconciler>;

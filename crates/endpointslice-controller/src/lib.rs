@@ -19,10 +19,12 @@
 //! ```
 //!
 //! The controller queues Services when they or their pods, nodes or slices change. A sync reads
-//! the caches, plans with [`kube_endpoint_slice_plan`] and carries the plan out.
+//! the caches, plans with [`kube_endpoint_slice_plan`] and carries the plan out. [`slices`] has
+//! this sync for other controllers, which decide for themselves which Services they sync.
 
 pub mod controller;
 mod options;
+pub mod slices;
 
 pub use controller::{EndpointSliceController, buckets};
 pub use kube_endpoint_controller_runtime::RuntimeOptions;

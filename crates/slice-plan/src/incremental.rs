@@ -58,7 +58,7 @@ struct Move {
 enum Room {
     /// In the slices of the part.
     Here,
-    /// In this slice besides them.
+    /// In this other slice.
     In(usize),
     /// In no slice that there is.
     Nowhere,

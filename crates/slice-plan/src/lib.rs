@@ -30,8 +30,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! [`plan()`] is a function from objects to writes, without clock, randomness, log and client. It
-//! needs no feature. The feature `controller` adds what the controllers of slices share.
+//! [`plan()`] is a function from objects to writes, without clock, randomness, log and client.
 //!
 //! The steps, one module each: `pods` decides which pods are published and groups them by ports;
 //! `packing` decides which slices there are and which endpoints each holds, in phases that its
@@ -42,8 +41,6 @@
 //! over fewer slices.
 
 mod compaction;
-#[cfg(feature = "controller")]
-pub mod controller;
 mod drafts;
 mod family;
 mod hints;

@@ -45,7 +45,7 @@ pub struct Plan {
     /// [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
     pub stats: PlanStats,
-    /// True if these writes only make a leader of before not ready. The next plan, from slices that
+    /// True if these writes only make a former leader not ready. The next plan, from slices that
     /// show them, makes the new leader ready; sync again at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,

@@ -74,6 +74,19 @@ fn keeps_ready_pods_published(cluster: &ClusterState) -> TestCaseResult {
     Ok(())
 }
 
+/// Checks that no single write makes a pod ready that was not ready before the sync and is not
+/// ready after it.
+fn makes_only_ready_pods_ready(cluster: &ClusterState) -> TestCaseResult {
+    let plan = cluster.plan();
+    let states = cluster.states(&plan);
+    let Some(last) = states.last() else { return Ok(()) };
+    let (before, after) = (published(existing(cluster), true), published(last, true));
+    for pod in states.iter().flat_map(|state| published(state, true).into_keys()) {
+        prop_assert!(before.contains_key(&pod) || after.contains_key(&pod), "{:?} in\n{}", pod, plan);
+    }
+    Ok(())
+}
+
 /// Checks the label: kube-proxy ignores slices with it, and reads those of headless Services
 /// without it for nothing.
 fn labels_slices_of_headless_services_only(cluster: &ClusterState) -> TestCaseResult {
@@ -141,6 +154,11 @@ proptest! {
     #[test]
     fn ready_pods_stay_published_during_a_sync(steps in steps()) {
         history(&steps, keeps_ready_pods_published)?;
+    }
+
+    #[test]
+    fn no_write_makes_a_pod_ready_that_is_not(steps in steps()) {
+        history(&steps, makes_only_ready_pods_ready)?;
     }
 
     #[test]

@@ -10,7 +10,6 @@
 //! - `watcher`: checks the rules for all times, from every change of the store and every request.
 //! - `finish`: checks the rules for the end, when nothing changes any more.
 //! - [`sweep`]: a fault at each request of a history, one after another.
-//! - [`worlds`]: small Services in all states. One plan has to put each of them right.
 //! - [`shrink`] makes a failing history shorter; [`run_seeds`] plays many on all cores.
 //!
 //! The rule for the end is *eventually stable reconciliation*: once inputs stop changing, the
@@ -32,7 +31,6 @@ mod statistics;
 pub mod sweep;
 pub mod text;
 mod watcher;
-pub mod worlds;
 
 pub use history::{History, Profile};
 pub use play::{Outcome, simulate, simulate_with_transcript};

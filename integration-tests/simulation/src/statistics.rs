@@ -126,19 +126,9 @@ impl Statistics {
         }
     }
 
-    /// Returns the changes of histories beside kube-controller-manager that never had an effect.
-    pub fn missing_beside(&self) -> Vec<&'static str> {
-        Change::BESIDE.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
-    }
-
-    /// Returns the changes of histories with one ready pod that never had an effect.
-    pub fn missing_leading(&self) -> Vec<&'static str> {
-        Change::LEADING.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
-    }
-
-    /// Returns the changes of histories of Services without Endpoints that never had an effect.
-    pub fn missing_retired(&self) -> Vec<&'static str> {
-        Change::RETIRED.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
+    /// Returns those of these changes that never had an effect.
+    pub fn missing_of(&self, changes: &[&'static str]) -> Vec<&'static str> {
+        changes.iter().filter(|word| !self.changes.contains_key(**word)).copied().collect()
     }
 
     /// Returns the words that never had an effect, in histories with one manager at a time. It

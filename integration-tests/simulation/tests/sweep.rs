@@ -16,7 +16,7 @@ const MOST_FAILURES: usize = 3;
 #[test]
 fn all_rules_hold_with_a_fault_at_each_of_200_requests() {
     let sweep = Sweep::of("", STEP, || ()).unwrap();
-    let swept = play(&sweep, &sweep.sample(SAMPLE, SEED), MOST_FAILURES, |_, _| ());
+    let swept = play(&sweep, &sweep.sample(SAMPLE, SEED), MOST_FAILURES, |_| ());
     let reports: Vec<String> = swept
         .failures
         .iter()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube_endpoint_processes::{POLL, Process, raise_file_limit};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -16,7 +17,6 @@ use super::binary::binary;
 use super::cluster::objects;
 use super::flips::Flips;
 use super::outputs::Outputs;
-use super::process::{POLL, Process, raise_file_limit};
 use super::server::{SCRAPER, ServerConfig, ServerProcess, user_name};
 use super::size::Size;
 use super::witness::{Answer, Line, Witness, answers, tenures};
@@ -173,7 +173,7 @@ impl Scene {
     fn start_command(&mut self, command: Command, log: &Path) -> usize {
         let user = user_name(self.next_user);
         self.next_user += 1;
-        let process = Process::start(&user, command, log, None);
+        let process = Process::start(&user, command, log, None).unwrap();
         self.replicas.push(Replica { user, process, may_end: false });
         self.replicas.len() - 1
     }

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
+use kube_endpoint_processes::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::process::Process;
 use super::witness::Witness;
 
 /// The configuration of the server process, as JSON in a file.
@@ -61,7 +61,7 @@ impl ServerProcess {
         let mut command = Command::new(program);
         command.arg(file).stdin(Stdio::piped());
         let log = folder.join("apiserver.log");
-        let mut process = Process::start("apiserver", command, &log, Some(Stdio::piped()));
+        let mut process = Process::start("apiserver", command, &log, Some(Stdio::piped())).unwrap();
         let commands = process.child().stdin.take().unwrap();
         let mut replies = BufReader::new(process.child().stdout.take().unwrap());
         let address = read_line(&mut replies, &process);

@@ -96,9 +96,9 @@ async fn handshakes_by_the_hundred_delay_no_change_and_no_renewal() {
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let probes = tokio::spawn(probes(pages, PROBE, stopped));
 
-    let (start, used) = (Instant::now(), scene.replicas[replica].process.cpu_time());
+    let (start, used) = (Instant::now(), scene.replicas[replica].process.cpu_time().unwrap());
     let (given_up, answered) = begin_handshakes(pages.port()).await;
-    let used = scene.replicas[replica].process.cpu_time() - used;
+    let used = scene.replicas[replica].process.cpu_time().unwrap() - used;
     let share = used.as_secs_f64() / start.elapsed().as_secs_f64();
     stop.send(()).unwrap();
     let times = probes.await.unwrap();

@@ -64,7 +64,7 @@ async fn clients_leave_a_leader_with_few_open_files_those_that_it_needs() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     scene.server.listen_again();
     tokio::time::sleep(scene.size.lease.duration * 2).await;
-    assert!(scene.replicas[0].process.open_files() <= OPEN_FILES);
+    assert!(scene.replicas[0].process.open_files().unwrap() <= OPEN_FILES);
     scene.finish().await;
     assert_eq!(scene.assert_one_writer_at_a_time().len(), 1, "the leader still leads");
     let log = scene.replicas[0].process.log();

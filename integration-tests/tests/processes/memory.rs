@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
+use kube_endpoint_integration_tests::processes::{Memory, Pages, Scene, Size, free_port};
 
 use crate::common::APISERVER;
 
@@ -24,7 +24,7 @@ async fn an_idle_replica_takes_at_most_16_megabytes() {
     assert_eq!(pages.metric("leader_election_master_status").await.unwrap(), Some(1.0));
     tokio::time::sleep(size.idle).await;
     let process = &scene.replicas[replica].process;
-    let (resident, anonymous) = (process.resident_memory(), process.anonymous_memory());
+    let Memory { resident, anonymous, .. } = process.memory().unwrap();
     println!("idle: {} KB resident, {} KB of it anonymous", resident / 1_000, anonymous / 1_000);
     assert!(anonymous < LIMIT, "{anonymous} bytes");
     if std::env::var_os("KEM_BINARY").is_some() {

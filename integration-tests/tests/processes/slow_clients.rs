@@ -59,7 +59,7 @@ async fn slow_clients_take_neither_memory_nor_time() {
     tokio::time::sleep(scene.size.steady).await;
     assert_eq!(pages.read("/livez").await.unwrap().0, 200);
     let process = &scene.replicas[replica].process;
-    let (memory, files) = (process.resident_memory(), process.open_files());
+    let (memory, files) = (process.memory().unwrap().resident, process.open_files().unwrap());
     let mark = scene.mark();
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let probes = tokio::spawn(probes(pages, PROBE, stopped));
@@ -74,7 +74,8 @@ async fn slow_clients_take_neither_memory_nor_time() {
     scene.wait_until("connections are cut off", |_| open(&clients) < CONNECTIONS).await;
     assert!(is_open(clients.last().unwrap()), "the oldest connections are cut off, not the newest");
     let process = &scene.replicas[replica].process;
-    let (memory, files) = (process.resident_memory().saturating_sub(memory), process.open_files() - files);
+    let (memory, files) =
+        (process.memory().unwrap().resident.saturating_sub(memory), process.open_files().unwrap() - files);
     println!("{} slow clients: {} KiB and {files} open files more", clients.len(), memory / 1024);
     assert!(files < CONNECTIONS, "{files} connections are open");
     assert!(memory < MEMORY, "{memory} bytes");

@@ -6,14 +6,15 @@ mod processes;
 use std::path::Path;
 
 use anyhow::Context;
+use kube_endpoint_processes::load_average;
 use serde::{Deserialize, Serialize};
 
 use crate::options::{GrowthOptions, PlotOptions, SeriesName};
 use crate::plot::{Chart, svg};
+use crate::print;
 use crate::report::aligned;
 use crate::run::{check_writable, default_command, write};
 use crate::workload::thousands;
-use crate::{print, procfs};
 
 /// The results of `scale growth`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,7 @@ pub(crate) async fn run(options: &GrowthOptions) -> anyhow::Result<()> {
     check_writable(&options.json)?;
     let mut growth = Growth {
         cpus: std::thread::available_parallelism().map_or(0, usize::from),
-        load_average: procfs::load_average(),
+        load_average: load_average(),
         charts: Vec::new(),
         command,
     };

@@ -16,7 +16,7 @@ use serde_json::{Value, from_value};
 use super::events::Situations;
 use super::leftovers::{MadeBy, endpoints_failed};
 use super::sync::both;
-use super::{Cx, SelectorReconciler};
+use super::{Runtime, SelectorReconciler};
 use crate::caretaker::{Care, Facts, Unmaintained, care_for, care_for_endpoints};
 use crate::hand_over::{PodLookup, Slices};
 
@@ -39,7 +39,7 @@ impl SelectorReconciler {
     /// which some of them are mirrored.
     pub(super) async fn care(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         whose: Whose,
         found: &mut Situations,
@@ -90,7 +90,7 @@ impl SelectorReconciler {
     /// made.
     fn unmaintained(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         all: &[Arc<EndpointSlice>],
         whose: Whose,
@@ -116,7 +116,7 @@ impl SelectorReconciler {
 
     /// Returns the uids of the pods in these slices that the cache of pods knows: it has the pod,
     /// is as new as the slice, or was so when a slice named the pod before.
-    fn known_pods(&self, runtime: &Cx, key: &ObjectKey, slices: &Unmaintained) -> BTreeSet<Text> {
+    fn known_pods(&self, runtime: &Runtime, key: &ObjectKey, slices: &Unmaintained) -> BTreeSet<Text> {
         let position = runtime.cluster().position_in(Kind::Pods, &key.namespace);
         let mut listed = BTreeSet::new();
         let mut known = BTreeSet::new();
@@ -140,7 +140,7 @@ impl SelectorReconciler {
 
     fn facts<K: Fn(&Text) -> bool>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         is_known: K,
     ) -> Facts<impl PodLookup, K> {
@@ -152,7 +152,7 @@ impl SelectorReconciler {
     /// that somebody else made, with the name of that client, and the questions that failed.
     async fn made_by_controllers(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         slices: Vec<EndpointSlice>,
     ) -> (Vec<EndpointSlice>, Vec<(Arc<EndpointSlice>, Keep)>, Vec<FailedWrite>) {
@@ -177,7 +177,7 @@ impl SelectorReconciler {
     /// mirroring controller then takes them out of its slices.
     async fn care_for_endpoints(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         mirrored: &[Arc<EndpointSlice>],
         known: &BTreeSet<Text>,
@@ -219,7 +219,7 @@ impl SelectorReconciler {
     /// Replaces the Endpoints of a Service, in the version in which they were read.
     async fn update_endpoints(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         endpoints: Endpoints,
     ) -> Result<(), WriteError> {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::conditions::{Holder, HolderFinding, LONGEST_IDENTITY};
 use super::leases::{Standing, lease_of};
-use super::{Cx, SelectorReconciler};
+use super::{Runtime, SelectorReconciler};
 
 /// The pods that may be ready endpoints.
 pub(super) struct Choice {
@@ -103,7 +103,7 @@ impl SelectorReconciler {
     /// Returns the pods of a Service that may be ready endpoints.
     pub(super) async fn choose(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         selector: &EndpointSelector,
     ) -> Choice {
@@ -155,7 +155,11 @@ impl SelectorReconciler {
 
     /// Returns the standing of the holder of a Lease. If the watch tells that it is overdue, this
     /// reads the Lease; it also returns the error of that.
-    pub(super) async fn standing(&self, runtime: &Cx, lease: &ObjectKey) -> (Standing, Option<SyncError>) {
+    pub(super) async fn standing(
+        &self,
+        runtime: &Runtime,
+        lease: &ObjectKey,
+    ) -> (Standing, Option<SyncError>) {
         let standing = self.leases.standing(lease, Instant::now());
         if standing != Standing::Overdue {
             return (standing, None);
@@ -177,7 +181,7 @@ impl SelectorReconciler {
     /// Returns the pod that leads by the record of a holder that lives.
     fn led(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &ObjectKey,
         lease: &ObjectKey,
         (identity, version): (&Text, ResourceVersion),
@@ -217,7 +221,7 @@ impl SelectorReconciler {
         self.statuses.found(selector, HolderFinding { holder, is_proven, awaited, beyond_limit });
     }
 
-    fn patience(&self, runtime: &Cx, lease: &ObjectKey) -> Patience {
+    fn patience(&self, runtime: &Runtime, lease: &ObjectKey) -> Patience {
         if !runtime.cluster().has_listed_leases(&lease.namespace) {
             return Patience::UntilRead;
         }
@@ -227,7 +231,7 @@ impl SelectorReconciler {
 
     /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by
     /// name, and so is the result.
-    fn published(&self, runtime: &Cx, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
+    fn published(&self, runtime: &Runtime, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
         let exists = |name: &Text, uid: &Text| {
@@ -239,7 +243,7 @@ impl SelectorReconciler {
     }
 
     /// Records who leads the pods of a Service, and the event about it if that is new.
-    pub(super) fn leads(&self, runtime: &Cx, service: &Arc<Service>, leadership: Option<Leadership>) {
+    pub(super) fn leads(&self, runtime: &Runtime, service: &Arc<Service>, leadership: Option<Leadership>) {
         // All of its pods are ready endpoints.
         let leadership =
             if self.publishes_not_ready(service) { Some(Leadership::Unsaid) } else { leadership };
@@ -256,7 +260,7 @@ impl SelectorReconciler {
 }
 
 /// Returns who leads by a condition of the pods.
-fn with_condition(runtime: &Cx, service: &ObjectKey, kind: &Text) -> Leadership {
+fn with_condition(runtime: &Runtime, service: &ObjectKey, kind: &Text) -> Leadership {
     let leads = |pod: &Pod| {
         pod.is_ready()
             && !pod.is_terminating()

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::events::{Situation, Situations};
 use super::state::{LeftEndpoints, version_of};
-use super::{Cx, SelectorReconciler};
+use super::{Runtime, SelectorReconciler};
 use crate::hand_over::Slices;
 
 /// Endpoints that the API server does not let the controller delete, and that are not mirrored, are
@@ -39,7 +39,7 @@ pub(super) enum MadeBy {
 }
 
 /// Returns the writer for the requests of a hand-over. Those that change who gets traffic go first.
-pub(super) fn yielding(runtime: &Cx) -> ApiWriter {
+pub(super) fn yielding(runtime: &Runtime) -> ApiWriter {
     runtime.writer().writer().yielding()
 }
 
@@ -48,7 +48,7 @@ impl SelectorReconciler {
     /// server who made them, and they have not changed since. So a change of a pod asks nothing.
     pub(super) fn are_kept(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         others: &Slices,
         found: &mut Situations,
@@ -65,7 +65,7 @@ impl SelectorReconciler {
     /// for each version. So the situation does not depend on what earlier syncs did.
     pub(super) async fn ask_makers(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         slices: &Slices,
         found: &mut Situations,
@@ -103,7 +103,7 @@ impl SelectorReconciler {
     /// Records that a slice stays which somebody else made, until it changes.
     pub(super) fn keep_slice(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         slice: &EndpointSlice,
         keep: Keep,
@@ -117,7 +117,7 @@ impl SelectorReconciler {
     /// Records that mirrored slices stay, since somebody else made the Endpoints.
     pub(super) fn keep_mirrored(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         key: &ObjectKey,
         mirrored: &[Arc<EndpointSlice>],
         keep: Keep,
@@ -152,7 +152,7 @@ impl SelectorReconciler {
     /// server, unless an earlier sync has found that a controller did.
     pub(super) async fn maker_of(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         writer: &ApiWriter,
         key: &ObjectKey,
         slice: &EndpointSlice,
@@ -175,7 +175,7 @@ impl SelectorReconciler {
     /// their number, and the slices that somebody else made or may have made.
     pub(super) async fn delete_slices_of_controllers(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         writer: &ApiWriter,
         key: &ObjectKey,
         slices: &[Arc<EndpointSlice>],
@@ -222,7 +222,7 @@ impl SelectorReconciler {
     /// The error of a missing right is retried slowly: the right may be granted.
     pub(super) async fn delete_endpoints(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         mirrored: &[Arc<EndpointSlice>],
         found: &mut Situations,
@@ -249,7 +249,11 @@ impl SelectorReconciler {
         Ok(false)
     }
 
-    async fn try_to_delete_endpoints(&self, runtime: &Cx, key: &ObjectKey) -> Result<Attempt, WriteError> {
+    async fn try_to_delete_endpoints(
+        &self,
+        runtime: &Runtime,
+        key: &ObjectKey,
+    ) -> Result<Attempt, WriteError> {
         let writer = yielding(runtime);
         let Some(made) = writer.provenance::<Endpoints>(key).await? else { return Ok(Attempt::Gone) };
         match made.reason_to_keep(Content::Endpoints, &writer.controllers()) {
@@ -260,7 +264,7 @@ impl SelectorReconciler {
 
     pub(super) async fn delete_endpoints_of_version(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         writer: &ApiWriter,
         key: &ObjectKey,
         made: &Provenance,
@@ -290,7 +294,7 @@ impl SelectorReconciler {
 
     /// Returns the tracker of writes to Endpoints. No reflector of Endpoints need run, so nothing
     /// would end the wait for an echo: forget each write once it is answered.
-    pub(super) fn tracker_of_endpoints(&self, runtime: &Cx) -> &WriteTracker {
+    pub(super) fn tracker_of_endpoints(&self, runtime: &Runtime) -> &WriteTracker {
         self.endpoints.get_or_init(|| runtime.cluster().ledger(Kind::Endpoints).tracker())
     }
 }

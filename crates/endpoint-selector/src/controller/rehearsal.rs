@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 
 use super::leader::{by_identity, nobody};
 use super::leases::{Standing, lease_of};
-use super::{Cx, SelectorReconciler};
+use super::{Runtime, SelectorReconciler};
 use crate::hand_over::Slices;
 use book::{Due, Look};
 pub(super) use book::{Rehearsals, Rehearsed, Verdict};
@@ -50,7 +50,7 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
 
 impl SelectorReconciler {
     /// Finds the Services that rehearse.
-    pub(super) fn begin_rehearsals(&self, runtime: &Cx) {
+    pub(super) fn begin_rehearsals(&self, runtime: &Runtime) {
         let mut after = ObjectKey::default();
         loop {
             let services = runtime.cluster().services_after(&after, PAGE);
@@ -66,7 +66,7 @@ impl SelectorReconciler {
     }
 
     /// Takes a change of a Service.
-    pub(super) fn service_rehearses(&self, runtime: &Cx, change: &Change<Service>) {
+    pub(super) fn service_rehearses(&self, runtime: &Runtime, change: &Change<Service>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let [before, now] = [old, new].map(|service| service.and_then(selector_of));
         let same = old.zip(new).is_some_and(|(old, new)| old.same_for_controllers(new));
@@ -81,7 +81,7 @@ impl SelectorReconciler {
     }
 
     /// Looks at the Services, one after the other.
-    pub(super) async fn rehearse(&self, runtime: &Cx) {
+    pub(super) async fn rehearse(&self, runtime: &Runtime) {
         if runtime.writer().writer().dry_run().is_some() {
             return std::future::pending().await;
         }
@@ -110,7 +110,7 @@ impl SelectorReconciler {
     }
 
     /// Looks at one Service. Returns true if the API server was asked.
-    async fn look(&self, runtime: &Cx, service: &Arc<Service>, due: &Due) -> (Look, bool) {
+    async fn look(&self, runtime: &Runtime, service: &Arc<Service>, due: &Due) -> (Look, bool) {
         let not_yet = |verdict| Look { verdict, agreed: false, again_after: DELAYS.delay(due.refusals) };
         let draft = match self.draft(runtime, service, &due.selector).await {
             Ok(draft) => draft,
@@ -129,7 +129,7 @@ impl SelectorReconciler {
     /// Returns a slice with a ready endpoint that the Service would have without its selector.
     async fn draft(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         selector: &ObjectKey,
     ) -> Result<EndpointSlice, Verdict> {
@@ -179,7 +179,7 @@ impl SelectorReconciler {
     /// Returns the pods that an EndpointSelector chooses, as for a Service that is attached.
     async fn ready_pods_of(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         selector: &EndpointSelector,
         pods: &[Arc<Pod>],
     ) -> Result<Option<ReadyPods>, Verdict> {
@@ -214,7 +214,7 @@ impl SelectorReconciler {
     /// # Errors
     ///
     /// The first reason why not, or else the first question that it does not answer.
-    async fn ask(&self, runtime: &Cx, service: &Service, draft: EndpointSlice) -> Result<(), Verdict> {
+    async fn ask(&self, runtime: &Runtime, service: &Service, draft: EndpointSlice) -> Result<(), Verdict> {
         let mut unknown = None;
         let mut unless_refused = |answer: Result<(), Verdict>| match answer {
             Err(verdict) if !verdict.is_refused() => {
@@ -231,7 +231,7 @@ impl SelectorReconciler {
 
     async fn may_write_slices(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Service,
         draft: EndpointSlice,
     ) -> Result<(), Verdict> {
@@ -244,7 +244,7 @@ impl SelectorReconciler {
         }
     }
 
-    async fn may_delete_endpoints(&self, runtime: &Cx, service: &ObjectKey) -> Result<(), Verdict> {
+    async fn may_delete_endpoints(&self, runtime: &Runtime, service: &ObjectKey) -> Result<(), Verdict> {
         let writer = runtime.writer().writer().yielding();
         let read = writer.provenance::<Endpoints>(service).await;
         let read = read.map_err(|error| not_allowed("EndpointsForbidden", "read the Endpoints", &error))?;
@@ -262,7 +262,7 @@ impl SelectorReconciler {
         }
     }
 
-    async fn are_slices_of_controllers(&self, runtime: &Cx, service: &Service) -> Result<(), Verdict> {
+    async fn are_slices_of_controllers(&self, runtime: &Runtime, service: &Service) -> Result<(), Verdict> {
         let slices = runtime.cluster().slices_of(&service.key);
         let slices = Slices::of(service, &slices, &self.options.plan.manager);
         if !slices.has_others() {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, PlannedEvent, ResourceVersion, Service, Text};
-use kube_endpoint_slice_plan::controller::SliceState;
+use kube_endpoint_endpointslice_controller::slices::SliceState;
 use tokio::time::{Instant, sleep};
 
 use super::events::{Situation, Situations};
 use super::leader::{Leadership, NamedPod};
-use super::{Cx, SelectorReconciler, selector_of};
+use super::{Runtime, SelectorReconciler, selector_of};
 
 /// The time between two events about the same.
 const PERIOD: Duration = Duration::from_secs(1800);
@@ -109,7 +109,7 @@ impl SelectorReconciler {
     /// Records the pods of a Service's slices, so that their changes start syncs.
     pub(super) fn list_pods<'a>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &ObjectKey,
         slices: impl IntoIterator<Item = &'a Arc<EndpointSlice>>,
     ) {
@@ -125,7 +125,7 @@ impl SelectorReconciler {
 
     /// Records the situation of a Service, and its event if it is new. The event comes again while
     /// it is so.
-    pub(super) fn found(&self, runtime: &Cx, service: &Arc<Service>, situations: Situations) {
+    pub(super) fn found(&self, runtime: &Runtime, service: &Arc<Service>, situations: Situations) {
         self.metrics.found(&service.key, &situations);
         let (selector, event) = (selector_of(service), situations.event());
         let found = Found { selector: selector.clone(), situations };
@@ -145,7 +145,7 @@ impl SelectorReconciler {
     /// sync has looked at one of them since the EndpointSelector exists.
     pub(super) fn problems_of(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         selector: &ObjectKey,
         services: &[ObjectKey],
     ) -> Option<Vec<(ObjectKey, PlannedEvent)>> {
@@ -160,7 +160,7 @@ impl SelectorReconciler {
 
     /// Repeats the events about Services: the API server forgets an event after an hour, unless it
     /// is told otherwise.
-    pub(super) async fn repeat_events(&self, runtime: &Cx) {
+    pub(super) async fn repeat_events(&self, runtime: &Runtime) {
         let have_one = || runtime.keys_matching(|state| state.event().is_some());
         loop {
             if have_one().is_empty() {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::conditions::{HolderFinding, Wanted, accepted, published, rehearsed, status_patch};
-use super::{Cx, SelectorReconciler};
+use super::{Runtime, SelectorReconciler};
 
 /// The delays between attempts to write the statuses that could not be written.
 const DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
@@ -60,7 +60,7 @@ impl Statuses {
 
 impl SelectorReconciler {
     /// Compares and writes statuses, one after the other.
-    pub(super) async fn write_statuses(&self, runtime: &Cx) {
+    pub(super) async fn write_statuses(&self, runtime: &Runtime) {
         let Statuses { outdated, added, .. } = &self.statuses;
         if runtime.writer().writer().dry_run().is_some() {
             return std::future::pending().await;
@@ -117,7 +117,7 @@ impl SelectorReconciler {
     }
 
     /// Returns the patch that brings the status of a selector up to date, or `None` if it is.
-    fn patch_of(&self, runtime: &Cx, key: &ObjectKey) -> Option<Value> {
+    fn patch_of(&self, runtime: &Runtime, key: &ObjectKey) -> Option<Value> {
         let Some(selector) = runtime.cluster().endpoint_selector(key) else {
             self.metrics.selector(key, false);
             self.statuses.holders.lock().remove(key);

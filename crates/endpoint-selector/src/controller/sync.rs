@@ -11,7 +11,7 @@ use super::events::{self, Situation, Situations};
 use super::leader::{Choice, Leadership};
 use super::leftovers::{LEFT_ENDPOINTS_RETRY, skips_mirroring, yielding};
 use super::state::LeftEndpoints;
-use super::{Cx, SelectorReconciler, selector_of};
+use super::{Runtime, SelectorReconciler, selector_of};
 use crate::hand_over::{Slices, TakeOver, can_hand_back, is_published, take_over};
 
 /// The result of a take-over that did not fail.
@@ -36,7 +36,7 @@ pub(super) fn both(
 }
 
 impl SelectorReconciler {
-    pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
+    pub(super) async fn sync_key(&self, runtime: &Runtime, key: &ObjectKey) -> Result<Outcome, SyncError> {
         let cluster = runtime.cluster();
         let Some(service) = cluster.service(key) else {
             // The garbage collector deletes its slices.
@@ -62,7 +62,7 @@ impl SelectorReconciler {
     /// keeps it from that, what these left is cared for.
     async fn sync_attached(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         selector: &EndpointSelector,
         found: &mut Option<Situations>,
@@ -118,7 +118,7 @@ impl SelectorReconciler {
     /// Returns the slices of a Service if its take-over needs no cache that shows the next write.
     fn prepared(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         ready_pods: Option<&ReadyPods>,
         found: &mut Situations,
@@ -147,7 +147,7 @@ impl SelectorReconciler {
     /// Takes a Service over, if the own slices allow it.
     async fn take_over(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         selector: &EndpointSelector,
         found: &mut Situations,
@@ -189,7 +189,7 @@ impl SelectorReconciler {
     /// Deletes the slices and the Endpoints that other controllers left.
     async fn delete_others(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         selector: &EndpointSelector,
         mut slices: Slices,
@@ -219,7 +219,7 @@ impl SelectorReconciler {
     /// nobody mirrors.
     async fn finish_take_over(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         selector: &EndpointSelector,
         slices: &Slices,
@@ -250,7 +250,7 @@ impl SelectorReconciler {
     /// Cares for all slices of a Service: without a selector nobody can say which pods to add.
     async fn sync_without_selector(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         selector: &ObjectKey,
         found: &mut Option<Situations>,
@@ -284,7 +284,7 @@ impl SelectorReconciler {
     /// Cares for slices in a situation, and adds what it finds.
     async fn care_in(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         whose: Whose,
         mut situations: Situations,
@@ -302,7 +302,7 @@ impl SelectorReconciler {
     /// this waits for the slices of the endpointslice controller, and cares for its own meanwhile.
     async fn leave(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime,
         service: &Arc<Service>,
         found: &mut Option<Situations>,
     ) -> Result<Outcome, SyncError> {
@@ -346,7 +346,7 @@ impl SelectorReconciler {
         publish_not_ready(service, self.options.plan.tolerate_unready_annotation).0
     }
 
-    pub(super) fn pod(&self, runtime: &Cx, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
+    pub(super) fn pod(&self, runtime: &Runtime, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {
         runtime.cluster().pod(&ObjectKey { namespace: service.namespace.clone(), name: name.into() })
     }
 }

@@ -188,8 +188,8 @@ impl Inner {
         std::future::pending::<()>().await;
     }
 
-    /// Keeps the gauges up to date, and reports Services that get something else than they ask for,
-    /// or have Endpoints. If mirroring runs, the cache has these.
+    /// Keeps the gauges up to date, and reports Services that get something other than they ask
+    /// for, or have Endpoints. If mirroring runs, the cache has these.
     async fn count(&self) {
         self.cluster.synced_kinds([Kind::Services]).await;
         let mut reported = BTreeSet::new();

@@ -18,8 +18,6 @@ use tokio::time::Instant;
 use super::EndpointsReconciler;
 use super::sync::{Deletion, Why};
 
-type Cx = Runtime<EndpointsReconciler>;
-
 /// The gauge of retired Services.
 const RETIRED: &str = "endpoints_controller_retired_services";
 /// The gauge of those whose Endpoints stay.
@@ -179,7 +177,11 @@ impl EndpointsReconciler {
     /// # Errors
     ///
     /// If the API server has never told its version.
-    pub(super) async fn wanted(&self, runtime: &Cx, service: &Service) -> Result<Wanted, SyncError> {
+    pub(super) async fn wanted(
+        &self,
+        runtime: &Runtime<Self>,
+        service: &Service,
+    ) -> Result<Wanted, SyncError> {
         let options = &self.options.retirement;
         let wanted = options.namespaces.wanted(service, runtime.clock().now());
         self.report_invalid(runtime, service);
@@ -208,7 +210,7 @@ impl EndpointsReconciler {
     }
 
     /// Records an event about an annotation that means nothing, once for each value.
-    fn report_invalid(&self, runtime: &Cx, service: &Service) {
+    fn report_invalid(&self, runtime: &Runtime<Self>, service: &Service) {
         let value = match service.endpoints_setting() {
             Ok(_) => None,
             Err(_) => service.annotations.get(ANNOTATION_ENDPOINTS).cloned(),
@@ -231,7 +233,7 @@ impl EndpointsReconciler {
 
     /// Returns the version of the API server, which it told at most ten minutes ago unless it has
     /// not answered since.
-    async fn server_version(&self, runtime: &Cx) -> Result<ServerVersion, WriteError> {
+    async fn server_version(&self, runtime: &Runtime<Self>) -> Result<ServerVersion, WriteError> {
         let known = self.retirement.version.lock().clone();
         if let Some((at, answer)) = &known
             && at.elapsed() < VERSION_COUNTS
@@ -253,7 +255,7 @@ impl EndpointsReconciler {
     /// Deletes the Endpoints of a Service that is to have none, if a controller made them.
     pub(super) async fn retire(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         existing: Option<Arc<Endpoints>>,
         until: Option<Timestamp>,
@@ -280,7 +282,7 @@ impl EndpointsReconciler {
     }
 
     /// Returns true if another client made these Endpoints soon after the controller deleted some.
-    fn came_back(&self, runtime: &Cx, key: &ObjectKey, existing: &Endpoints) -> bool {
+    fn came_back(&self, runtime: &Runtime<Self>, key: &ObjectKey, existing: &Endpoints) -> bool {
         let now = Instant::now();
         runtime.with_state(key, |state| {
             let Some(retired) = &mut state.retired else { return false };
@@ -295,7 +297,7 @@ impl EndpointsReconciler {
     }
 
     /// Returns true if a sync has found out that no controller made these Endpoints.
-    fn is_kept(&self, runtime: &Cx, key: &ObjectKey, existing: &Endpoints) -> bool {
+    fn is_kept(&self, runtime: &Runtime<Self>, key: &ObjectKey, existing: &Endpoints) -> bool {
         let version = Some(existing.metadata.resource_version);
         runtime.with_state(key, |state| state.retired.as_ref().is_some_and(|it| it.kept == version))
     }
@@ -304,7 +306,7 @@ impl EndpointsReconciler {
     /// which the cache will show, or its time has come.
     async fn delete_retired(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Option<Situation>, FailedWrite> {
@@ -339,7 +341,7 @@ impl EndpointsReconciler {
     }
 
     /// Records the situation of a Service, and an event if it is new.
-    fn found(&self, runtime: &Cx, service: &Service, situation: Situation) {
+    fn found(&self, runtime: &Runtime<Self>, service: &Service, situation: Situation) {
         let key = &service.key;
         let before = runtime.with_state(key, |state| {
             if situation == Situation::Published {

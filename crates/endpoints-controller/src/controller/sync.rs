@@ -12,10 +12,12 @@ use tokio::task::yield_now;
 use super::{EndpointsReconciler, Leftover};
 use crate::plan::{PlanInputs, plan};
 
-type Cx = Runtime<EndpointsReconciler>;
-
 impl EndpointsReconciler {
-    pub(super) async fn sync_key(&self, runtime: &Cx, key: &ObjectKey) -> Result<Outcome, SyncError> {
+    pub(super) async fn sync_key(
+        &self,
+        runtime: &Runtime<Self>,
+        key: &ObjectKey,
+    ) -> Result<Outcome, SyncError> {
         // An event wakes this controller and that of EndpointSlices at once, and etcd persists one
         // write after the other. Clients wait for the slices, so these go first.
         yield_now().await;
@@ -57,7 +59,7 @@ impl EndpointsReconciler {
 
     async fn sync_service(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         existing: Option<Arc<Endpoints>>,
     ) -> Result<Outcome, SyncError> {
@@ -98,7 +100,7 @@ impl EndpointsReconciler {
     /// that exist now, and deletes only that version of them.
     pub(super) async fn delete_endpoints(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         key: &ObjectKey,
         cached: Option<Arc<Endpoints>>,
         why: Why<'_>,
@@ -155,7 +157,7 @@ impl EndpointsReconciler {
     }
 
     /// Returns true if the reason for a deletion holds for the Service that the API server has.
-    fn is_still(&self, runtime: &Cx, why: Why<'_>, asked: Option<&Service>) -> bool {
+    fn is_still(&self, runtime: &Runtime<Self>, why: Why<'_>, asked: Option<&Service>) -> bool {
         match why {
             Why::Leftover(_) => asked.is_none(),
             Why::Retired(service) => asked.is_some_and(|asked| {

@@ -3,10 +3,10 @@
 //! The steps are always the same: compute the change under a read lock, modify the store (the only
 //! moment at which readers wait), move the position, call the handlers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::{ObjectKey, ResourceVersion};
+use tokio::time::Instant;
 
 use crate::cluster::Store;
 use crate::store::table::{Indexed, Table};
@@ -52,6 +52,70 @@ impl<T: Object> Update<T> {
     }
 }
 
+/// A store that events change. Each method moves the position of the list and watch and calls the
+/// handlers once the store shows the change.
+pub(crate) trait Apply<T> {
+    fn put(&mut self, scope: &Scope, new: T, arrived: Instant);
+    /// Deletes an object. To delete an unknown one changes nothing.
+    fn remove(&mut self, scope: &Scope, key: &ObjectKey, version: ResourceVersion, arrived: Instant);
+    /// Replaces the objects of a scope by a complete list.
+    fn restart(&mut self, scope: &Scope, list: List<T>, version: ResourceVersion);
+}
+
+/// A complete list, and how far the store has read before.
+pub(crate) struct List<T> {
+    items: Vec<T>,
+    undecodable: Vec<ObjectKey>,
+    position: ResourceVersion,
+}
+
+/// A store of one kind, and what to do with its changes.
+struct Single<'a, T, D> {
+    cluster: &'a Cluster,
+    store: &'a Store<T>,
+    deliver: D,
+}
+
+impl<T: Indexed, D: FnMut(Change<T>)> Apply<T> for Single<'_, T, D> {
+    fn put(&mut self, scope: &Scope, new: T, arrived: Instant) {
+        let (key, version) = (new.key(), new.resource_version());
+        let old = self.store.table.read().get(&key.namespace, &key.name).cloned();
+        let update = Update::of(new, old.as_ref());
+        self.store.table.write().put(key, Arc::clone(update.item()));
+        self.cluster.advance::<T>(scope, version);
+        if update.notifies() {
+            let new = Some(Arc::clone(update.item()));
+            (self.deliver)(Change { old, new, arrived: Some(arrived) });
+        }
+    }
+
+    fn remove(&mut self, scope: &Scope, key: &ObjectKey, version: ResourceVersion, arrived: Instant) {
+        let old = self.store.table.read().get(&key.namespace, &key.name).cloned();
+        self.store.table.write().remove(key);
+        self.cluster.advance::<T>(scope, version);
+        if old.is_some() {
+            (self.deliver)(Change { old, new: None, arrived: Some(arrived) });
+        }
+    }
+
+    fn restart(&mut self, scope: &Scope, list: List<T>, version: ResourceVersion) {
+        let mut table = Table::default();
+        let compared = {
+            let before = self.store.table.read();
+            let mut compared = list.compare(|key| before.get(&key.namespace, &key.name).cloned());
+            for item in std::mem::take(&mut compared.items) {
+                table.put(item.key(), item);
+            }
+            compared.delete(before.iter_in(scope), |key| table.get(&key.namespace, &key.name).is_some());
+            compared
+        };
+        let before = self.store.table.write().replace(scope, table);
+        self.cluster.restart::<T>(scope, version, &compared);
+        compared.changes.into_iter().for_each(&mut self.deliver);
+        drop(before);
+    }
+}
+
 impl Cluster {
     /// Applies an event to a store of its own kind, and calls this method of the handlers for each
     /// change.
@@ -66,11 +130,8 @@ impl Cluster {
         store.queue.run((origin, event), metrics, |(origin, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
-            self.store_one(store, &origin, event, &mut |change| {
-                for handler in handlers.iter() {
-                    call(&**handler, &change);
-                }
-            });
+            let deliver = |change: Change<T>| handlers.iter().for_each(|it| call(&**it, &change));
+            self.apply_event(&mut Single { cluster: self, store, deliver }, &origin, event);
             if is_relist && T::KIND == Kind::EndpointSlices {
                 self.share_all_with_pods();
             }
@@ -80,70 +141,38 @@ impl Cluster {
         });
     }
 
-    fn store_one<T: Indexed>(
+    /// Carries an event out, in the only place that tells the kinds of events apart.
+    pub(crate) fn apply_event<T: Object>(
         &self,
-        store: &Store<T>,
+        store: &mut impl Apply<T>,
         Origin { scope, arrived }: &Origin,
         event: StreamEvent<T>,
-        deliver: &mut dyn FnMut(Change<T>),
     ) {
-        let arrived = Some(*arrived);
-        let get = |key: &ObjectKey| store.table.read().get(&key.namespace, &key.name).cloned();
         let metrics = self.metrics(T::KIND);
         match event {
             StreamEvent::Applied(new) => {
-                let (key, version) = (new.key(), new.resource_version());
-                let old = get(&key);
-                let update = Update::of(new, old.as_ref());
-                store.table.write().put(key, Arc::clone(update.item()));
                 metrics.applied.increment(1);
-                self.advance::<T>(scope, version);
-                if update.notifies() {
-                    deliver(Change { old, new: Some(Arc::clone(update.item())), arrived });
-                }
+                store.put(scope, new, *arrived);
             }
             StreamEvent::Deleted(last) => {
-                let deliver = |old| deliver(Change { old, new: None, arrived });
-                self.remove::<T>(store, scope, &last.key(), last.resource_version(), deliver);
+                metrics.deleted.increment(1);
+                store.remove(scope, &last.key(), last.resource_version(), *arrived);
             }
             StreamEvent::DeletedFinalStateUnknown { key, resource_version } => {
-                let deliver = |old| deliver(Change { old, new: None, arrived });
-                self.remove::<T>(store, scope, &key, resource_version, deliver);
+                metrics.deleted.increment(1);
+                store.remove(scope, &key, resource_version, *arrived);
             }
             StreamEvent::Restarted { items, undecodable, resource_version } => {
-                let position = self.inner.progress.position(T::KIND, scope);
-                let (table, changes, contradicts) =
-                    replaced(&store.table.read(), scope, items, &undecodable, position);
-                let before = store.table.write().replace(scope, table);
                 metrics.restarted.increment(1);
-                self.restart::<T>(scope, resource_version, contradicts, &changes);
-                changes.into_iter().for_each(deliver);
+                let position = self.inner.progress.position(T::KIND, scope);
+                store.restart(scope, List { items, undecodable, position }, resource_version);
                 self.mark_synced::<T>(scope);
-                drop(before);
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
                 self.advance_to_bookmark::<T>(scope, version);
                 self.record_lowest_position::<T>();
             }
-        }
-    }
-
-    fn remove<T: Indexed>(
-        &self,
-        store: &Store<T>,
-        scope: &Scope,
-        key: &ObjectKey,
-        version: ResourceVersion,
-        deliver: impl FnOnce(Option<Arc<T>>),
-    ) {
-        let old = store.table.read().get(&key.namespace, &key.name).cloned();
-        store.table.write().remove(key);
-        self.metrics(T::KIND).deleted.increment(1);
-        self.advance::<T>(scope, version);
-        // Deleting an unknown object changes nothing.
-        if old.is_some() {
-            deliver(old);
         }
     }
 
@@ -170,20 +199,13 @@ impl Cluster {
     }
 
     /// Moves the position of a list and watch to the version of a complete list, which may be
-    /// lower. `contradicts` is true if an object of the list [`contradicts`] the store, and
-    /// `changes` are those from the store to the list.
-    pub(crate) fn restart<T: Object>(
-        &self,
-        scope: &Scope,
-        version: ResourceVersion,
-        contradicts: bool,
-        changes: &[Change<T>],
-    ) {
+    /// lower.
+    pub(crate) fn restart<T: Object>(&self, scope: &Scope, version: ResourceVersion, compared: &Compared<T>) {
         if !version.is_none() {
-            let lost = changes.iter().any(|change| change.new.is_none());
+            let lost = compared.changes.iter().any(|change| change.new.is_none());
             self.inner.progress.restart(T::KIND, scope, version, lost);
         }
-        if contradicts {
+        if compared.contradicts {
             let kind = T::KIND.name();
             self.report_storage_went_back(format!(
                 "a list of {kind} contradicts what their watch has sent before"
@@ -212,10 +234,58 @@ impl Cluster {
     }
 }
 
+/// A complete list, compared with the store.
+pub(crate) struct Compared<T> {
+    /// The objects to store. They share unchanged objects with the store, and keep the last view of
+    /// undecodable ones.
+    pub(crate) items: Vec<Arc<T>>,
+    /// The changes for the handlers.
+    pub(crate) changes: Vec<Change<T>>,
+    /// True if an object contradicts the store.
+    contradicts: bool,
+}
+
+impl<T: Object> List<T> {
+    /// Compares the list with the objects that the store has, without those that it lacks; see
+    /// [`Compared::delete`].
+    pub(crate) fn compare(self, get: impl Fn(&ObjectKey) -> Option<Arc<T>>) -> Compared<T> {
+        let Self { items: listed, undecodable, position } = self;
+        // Previous views come first, so that a decoded one of the same name replaces them.
+        let mut items = Vec::with_capacity(listed.len());
+        items.extend(undecodable.iter().filter_map(&get));
+        let mut compared = Compared { items, changes: Vec::new(), contradicts: false };
+        for new in listed {
+            let old = get(&new.key());
+            compared.contradicts |= contradicts(old.as_ref(), &new, position, &undecodable);
+            let update = Update::of(new, old.as_ref());
+            compared.items.push(Arc::clone(update.item()));
+            if update.notifies() {
+                let new = Some(Arc::clone(update.item()));
+                compared.changes.push(Change { old, new, arrived: None });
+            }
+        }
+        compared
+    }
+}
+
+impl<T: Object> Compared<T> {
+    /// Adds the deletions of those objects of the store that the list lacks.
+    pub(crate) fn delete<'a>(
+        &mut self,
+        before: impl Iterator<Item = &'a Arc<T>>,
+        is_listed: impl Fn(&ObjectKey) -> bool,
+    ) where
+        T: 'a,
+    {
+        let gone = before.filter(|old| !is_listed(&old.key()));
+        self.changes.extend(gone.map(|old| Change { old: Some(Arc::clone(old)), new: None, arrived: None }));
+    }
+}
+
 /// Returns true if an object of a list contradicts a store that has read up to `position`: the
 /// store must have shown this version, and shows another one or no object. An `undecodable` object
 /// contradicts nothing, because the store could not show it.
-pub(crate) fn contradicts<T: Object>(
+fn contradicts<T: Object>(
     old: Option<&Arc<T>>,
     new: &T,
     position: ResourceVersion,
@@ -226,44 +296,4 @@ pub(crate) fn contradicts<T: Object>(
         && version <= position
         && old.is_none_or(|old| old.resource_version() != version)
         && !undecodable.contains(&new.key())
-}
-
-/// Compares a complete list with the part of the previous table that it replaces. Returns the new
-/// part, the changes for the handlers, and true if an object [`contradicts`] a store with this
-/// position. The new part shares unchanged objects with the previous table, and keeps the last view
-/// of undecodable ones.
-fn replaced<T: Indexed>(
-    before: &Table<T>,
-    scope: &Scope,
-    items: Vec<T>,
-    undecodable: &[ObjectKey],
-    position: ResourceVersion,
-) -> (Table<T>, Vec<Change<T>>, bool) {
-    let mut table = Table::default();
-    let mut changes = Vec::new();
-    let mut contradicted = false;
-    for new in items {
-        let key = new.key();
-        let old = before.get(&key.namespace, &key.name);
-        contradicted |= contradicts(old, &new, position, undecodable);
-        let update = Update::of(new, old);
-        if update.notifies() {
-            changes.push(Change { old: old.cloned(), new: Some(Arc::clone(update.item())), arrived: None });
-        }
-        table.put(key, Arc::clone(update.item()));
-    }
-    for key in undecodable.iter().collect::<BTreeSet<_>>() {
-        if let Some(old) = before.get(&key.namespace, &key.name)
-            && table.get(&key.namespace, &key.name).is_none()
-        {
-            table.put(key.clone(), Arc::clone(old));
-        }
-    }
-    for old in before.iter_in(scope) {
-        let key = old.key();
-        if table.get(&key.namespace, &key.name).is_none() {
-            changes.push(Change { old: Some(Arc::clone(old)), new: None, arrived: None });
-        }
-    }
-    (table, changes, contradicted)
 }

@@ -18,9 +18,9 @@ use kube_endpoint_core_model::{LabelSelector, Text};
 use kube_endpoint_informer::{PodLogOptions, ReflectorOptions, Shard};
 
 use crate::controller_name::ControllerName;
-use crate::gates::Gates;
+use crate::gates::{Gates, UpstreamRequests};
 use crate::go_duration;
-use crate::options::Options;
+use crate::options::{ControllerOptions, Options};
 
 pub use self::tracing::{LoggingFormat, TracingSettings};
 pub use error::InvalidOption;
@@ -159,24 +159,8 @@ impl TryFrom<&Options> for Settings {
     /// Validates the options. Logs a warning about options that change nothing here.
     fn try_from(options: &Options) -> Result<Self, InvalidOption> {
         let controllers = &options.controllers;
-        let mut gates = match controllers.compatibility.as_deref() {
-            None => Gates::default(),
-            Some("upstream") => Gates::upstream(),
-            Some(other) => {
-                return Err(InvalidOption::new("--compatibility", other, "the only profile is `upstream`"));
-            }
-        };
-        let upstream_gates = gates.set(&controllers.feature_gates)?;
-        for name in &upstream_gates.ignored {
-            ::tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
-        }
-        let selection = ControllerName::select(&controllers_of(options))?;
-        for controller in &selection.ignored {
-            ::tracing::warn!(
-                controller,
-                "a controller of kube-controller-manager is ignored: this program does not have it"
-            );
-        }
+        let (gates, upstream_gates) = gates(controllers)?;
+        let selected = selected(options)?;
         let dry_run = options.api_server.dry_run;
         if dry_run && options.leader_election.leader_elect == Some(true) {
             ::tracing::warn!("--leader-elect is ignored: --dry-run takes no Lease");
@@ -197,7 +181,7 @@ impl TryFrom<&Options> for Settings {
         let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
         let serving = ServingSettings::new(options.port(), &options.serving, &options.auth)?;
         Ok(Self {
-            controllers: selection.controllers,
+            controllers: selected,
             topology_node_tolerance: in_range(
                 "--topology-node-tolerance",
                 controllers.topology_node_tolerance,
@@ -260,6 +244,34 @@ impl TryFrom<&Options> for Settings {
             shard,
         })
     }
+}
+
+/// Returns the gates. Logs those that change nothing here.
+fn gates(controllers: &ControllerOptions) -> Result<(Gates, UpstreamRequests), InvalidOption> {
+    let mut gates = match controllers.compatibility.as_deref() {
+        None => Gates::default(),
+        Some("upstream") => Gates::upstream(),
+        Some(other) => {
+            return Err(InvalidOption::new("--compatibility", other, "the only profile is `upstream`"));
+        }
+    };
+    let upstream = gates.set(&controllers.feature_gates)?;
+    for name in &upstream.ignored {
+        ::tracing::warn!(gate = %name, "a feature gate of kube-controller-manager is ignored: it changes nothing here");
+    }
+    Ok((gates, upstream))
+}
+
+/// Returns the controllers that run. Logs those that this program does not have.
+fn selected(options: &Options) -> Result<Vec<ControllerName>, InvalidOption> {
+    let selection = ControllerName::select(&controllers_of(options))?;
+    for controller in &selection.ignored {
+        ::tracing::warn!(
+            controller,
+            "a controller of kube-controller-manager is ignored: this program does not have it"
+        );
+    }
+    Ok(selection.controllers)
 }
 
 /// Returns the list of `--controllers`. A sample with EndpointSelectors adds their controller to

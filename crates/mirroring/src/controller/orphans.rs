@@ -27,8 +27,6 @@ pub(super) fn is_made_of_pods(slice: &EndpointSlice) -> bool {
     slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
 }
 
-type Cx = Runtime<MirroringReconciler>;
-
 impl MirroringReconciler {
     /// Returns those of a Service's slices that were made from pods, if it has no selector any
     /// more.
@@ -47,7 +45,7 @@ impl MirroringReconciler {
     /// Deletes the orphans that the mirrored slices replace, and reports why it keeps the others.
     pub(super) async fn clean_up(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         inputs: OrphanInputs<'_>,
     ) -> Result<(), Vec<FailedWrite>> {
@@ -113,7 +111,7 @@ impl MirroringReconciler {
     /// Asks the API server who made a slice before it is deleted.
     async fn confirm(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         orphan: &EndpointSlice,
         verdict: OrphanVerdict,
@@ -142,7 +140,11 @@ impl MirroringReconciler {
 
     /// Asks the API server who wrote the addresses of these Endpoints. Returns `None` if the server
     /// has another version by now.
-    async fn subsets_writer(&self, runtime: &Cx, endpoints: &Endpoints) -> Result<Option<Maker>, WriteError> {
+    async fn subsets_writer(
+        &self,
+        runtime: &Runtime<Self>,
+        endpoints: &Endpoints,
+    ) -> Result<Option<Maker>, WriteError> {
         let key = endpoints.key();
         let version = endpoints.metadata.resource_version;
         let known = runtime.with_state(&key, |state| state.written_by.clone());
@@ -160,7 +162,7 @@ impl MirroringReconciler {
     /// Records an event for each reason that is new.
     fn report_kept<'a>(
         &self,
-        runtime: &Cx,
+        runtime: &Runtime<Self>,
         service: &Service,
         verdicts: impl Iterator<Item = (&'a Arc<EndpointSlice>, &'a OrphanVerdict)>,
     ) {

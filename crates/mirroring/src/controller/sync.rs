@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kube_endpoint_controller_runtime::{Completion, Line, Outcome, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
-use kube_endpoint_core_model::{Admission, EndpointSlice, ObjectKey, Writes};
+use kube_endpoint_core_model::{Admission, EndpointSlice, Endpoints, ObjectKey, Service, Writes};
 
 use super::{MirroringReconciler, confirm, content};
-use crate::plan::{OrphanInputs, PlanInputs, lacks_content, plan};
+use crate::plan::{NotMirrored, OrphanInputs, PlanInputs, lacks_content, plan};
 
 impl MirroringReconciler {
     pub(super) async fn sync_key(
@@ -23,12 +23,7 @@ impl MirroringReconciler {
         let (mut mirrored, others): (Vec<_>, Vec<_>) =
             slices.into_iter().partition(|slice| slice.is_managed_by(MIRRORING_CONTROLLER));
         let service = runtime.cluster().service(key);
-        let mut endpoints = runtime.cluster().endpoints(key);
-        let inputs = PlanInputs::new(service.as_deref(), endpoints.as_deref());
-        if let Some(cached) = endpoints.as_deref().filter(|_| lacks_content(&inputs)) {
-            let found = content::read(runtime, key, cached).await;
-            endpoints = Some(found.map_err(|error| SyncError::from(vec![error]))?);
-        }
+        let endpoints = endpoints(runtime, key, service.as_deref()).await?;
         if service.is_none() {
             // Another process may be responsible for the leftovers of a deleted Service.
             let labels = endpoints.as_ref().map(|endpoints| &endpoints.metadata.labels);
@@ -52,34 +47,14 @@ impl MirroringReconciler {
         {
             confirm::check_not_mirrored(runtime, key, reason).await?;
         }
-        let share = if let Some(reason) = plan.not_mirrored {
-            tracing::debug!(endpoints = %key, %reason, slices = plan.writes.delete.len(), "not mirrored");
-            // This also forgets the names of creates whose answers were lost: the sync creates
-            // nothing any more.
-            runtime.writer().tracker().forget(key);
-            let keeps_changes = !plan.writes.delete.is_empty();
-            let forgotten =
-                if keeps_changes { runtime.forget_before_writes(key) } else { runtime.forget_state(key) };
-            let before = forgotten.share;
-            self.metrics.replace(before, None);
-            // A user may have made them, with a copied label.
-            if keeps_changes
-                && before.is_none()
-                && let Admission::Write { left_out } = runtime.admits(Line::NotMirrored)
-            {
-                tracing::info!(
-                    endpoints = %key, %reason, slices = plan.writes.delete.len(),
-                    first = plan.writes.delete.first().map(|slice| &*slice.metadata.name), left_out,
-                    "deleting slices with the label of the mirroring controller whose Endpoints are not mirrored"
-                );
+        match plan.not_mirrored {
+            Some(reason) => self.not_mirrored(runtime, key, reason, &plan.writes.delete),
+            None => {
+                let share = self.metrics.planned(&plan.stats);
+                let before = runtime.with_state(key, |state| state.share.replace(share));
+                self.metrics.replace(before, Some(share));
             }
-            None
-        } else {
-            let share = self.metrics.planned(&plan.stats);
-            let before = runtime.with_state(key, |state| state.share.replace(share));
-            self.metrics.replace(before, Some(share));
-            Some(share)
-        };
+        }
         let changes = changes_endpoints(&plan.writes, &mirrored);
         let is_mirrored = plan.not_mirrored.is_none();
         let skipped = plan.stats.skipped;
@@ -94,7 +69,7 @@ impl MirroringReconciler {
             }
         };
         let completion = runtime.carry_out(key, None, [plan.writes], progress).await?;
-        let (Some(service), Some(endpoints), Some(_)) = (service, endpoints, share) else {
+        let (Some(service), Some(endpoints), true) = (service, endpoints, is_mirrored) else {
             return Ok(Outcome::Done);
         };
         // The garbage collector deletes mirrored slices with the Endpoints, so the other slices
@@ -130,6 +105,53 @@ impl MirroringReconciler {
         };
         self.clean_up(runtime, &service, inputs).await?;
         Ok(Outcome::Done)
+    }
+
+    /// Forgets Endpoints that are not mirrored, before these slices are deleted.
+    fn not_mirrored(
+        &self,
+        runtime: &Runtime<Self>,
+        key: &ObjectKey,
+        reason: NotMirrored,
+        delete: &[Arc<EndpointSlice>],
+    ) {
+        tracing::debug!(endpoints = %key, %reason, slices = delete.len(), "not mirrored");
+        // This also forgets the names of creates whose answers were lost: the sync creates nothing
+        // any more.
+        runtime.writer().tracker().forget(key);
+        let keeps_changes = !delete.is_empty();
+        let forgotten =
+            if keeps_changes { runtime.forget_before_writes(key) } else { runtime.forget_state(key) };
+        let before = forgotten.share;
+        self.metrics.replace(before, None);
+        // A user may have made them, with a copied label.
+        if keeps_changes
+            && before.is_none()
+            && let Admission::Write { left_out } = runtime.admits(Line::NotMirrored)
+        {
+            tracing::info!(
+                endpoints = %key, %reason, slices = delete.len(),
+                first = delete.first().map(|slice| &*slice.metadata.name), left_out,
+                "deleting slices with the label of the mirroring controller whose Endpoints are not mirrored"
+            );
+        }
+    }
+}
+
+/// Returns the Endpoints. Those of which the cache has only a part come from the server.
+async fn endpoints(
+    runtime: &Runtime<MirroringReconciler>,
+    key: &ObjectKey,
+    service: Option<&Service>,
+) -> Result<Option<Arc<Endpoints>>, SyncError> {
+    let cached = runtime.cluster().endpoints(key);
+    let inputs = PlanInputs::new(service, cached.as_deref());
+    match cached.as_deref().filter(|_| lacks_content(&inputs)) {
+        Some(part) => match content::read(runtime, key, part).await {
+            Ok(endpoints) => Ok(Some(endpoints)),
+            Err(error) => Err(vec![error].into()),
+        },
+        None => Ok(cached),
     }
 }
 

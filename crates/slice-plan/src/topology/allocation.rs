@@ -43,8 +43,8 @@ pub(crate) fn allocate(
 ) -> Result<BTreeMap<&Text, Allocation>, Disabled> {
     let zones = topology.ratios.len();
     if zones == 0 {
-        // Upstream's cache starts with an empty map of ratios, and drops it when it has looked at
-        // nodes in vain.
+        // Upstream's cache starts with an empty map of ratios, and drops it when the nodes give no
+        // ratios.
         let insufficient = topology.is_computed();
         return Err(if insufficient {
             Disabled::InsufficientNodeInfo

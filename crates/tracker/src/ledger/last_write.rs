@@ -72,7 +72,7 @@ impl LastWrite {
     }
 
     pub(super) fn continue_from(&mut self, version: Option<ResourceVersion>) {
-        // A version of before may be one that the server does not have.
+        // The server may not have the old version.
         self.newest = version;
         self.unversioned += u64::from(version.is_none());
     }

@@ -1,18 +1,11 @@
 //! Plays histories with a fault at each of their requests, on all cores.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::Duration;
-
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use kube_endpoint_simulation::report;
 use kube_endpoint_simulation::sweep::{Failure, Sweep, Swept, play};
-use tokio::time::Instant;
 
 /// Plays the named histories, and those of a seed in each of ten profiles, once for each fault at
 /// each of their requests.
@@ -23,17 +16,14 @@ struct Options {
     #[arg(default_value = "")]
     history: String,
     /// Play so many points, spread by chance.
-    #[arg(long, conflicts_with_all = ["from", "resume"])]
+    #[arg(long, conflicts_with = "from")]
     sample: Option<usize>,
     /// The seed that chooses the sample.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// The first point.
-    #[arg(long, default_value_t = 0, conflicts_with = "resume")]
+    /// The first point. To go on after a stop, give the number that the progress showed.
+    #[arg(long, default_value_t = 0)]
     from: usize,
-    /// Go on where the last run of these histories ended or was stopped. Its failures count.
-    #[arg(long)]
-    resume: bool,
     /// Print the number of points of each history, and play none.
     #[arg(long)]
     count: bool,
@@ -60,42 +50,22 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     ensure!(options.from < sweep.points(), "the points are 0 to {}", sweep.points() - 1);
-    let file = SaveFile::new(&options.history, sweep.points());
-    let saved = if options.resume { file.read()? } else { Saved::at(options.from) };
     let numbers: Vec<usize> = match options.sample {
         Some(count) => sweep.sample(count, options.seed),
-        None => (saved.next..sweep.points()).collect(),
+        None => (options.from..sweep.points()).collect(),
     };
-    let is_saved = options.sample.is_none();
-    if is_saved {
-        // An error comes now and not when all points have been played.
-        file.write(&saved)?;
-    }
-    let bar = ProgressBar::new(numbers.len() as u64).with_style(style).with_message("points, no failures");
-    let done = Mutex::new(Progress { saved: saved.clone(), ahead: BTreeSet::new(), written: Instant::now() });
-    let swept = play(&sweep, &numbers, options.failures, |number, failure| {
+    let bar = ProgressBar::new((options.from + numbers.len()) as u64).with_position(options.from as u64);
+    let bar = bar.with_style(style).with_message("points, no failures");
+    let swept = play(&sweep, &numbers, options.failures, |failure| {
         bar.inc(1);
         if let Some(failure) = failure {
             bar.set_message("points, with failures");
             bar.suspend(|| print_failure(failure));
         }
-        let Ok(mut done) = done.lock() else { return };
-        done.played(number, failure.is_some());
-        if is_saved && done.written.elapsed() > Duration::from_secs(5) {
-            done.written = Instant::now();
-            // The next save makes up for one that fails.
-            let _ = file.write(&done.saved);
-        }
     });
     bar.finish();
     print_result(&swept, &options);
-    if !saved.failed.is_empty() {
-        println!("the run before failed at the points {:?}", saved.failed);
-    }
-    if is_saved && let Ok(done) = done.into_inner() {
-        file.write(&done.saved)?;
-    }
-    let failed = saved.failed.len() + swept.failures.len();
+    let failed = swept.failures.len();
     ensure!(failed == 0, "a rule did not hold at {failed} points");
     Ok(())
 }
@@ -116,71 +86,5 @@ fn print_result(swept: &Swept, options: &Options) {
     for failure in swept.failures.iter().filter(|_| !options.no_shrink) {
         println!("\npoint {} in {}", failure.number, failure.name);
         println!("{}", report(&failure.history, &failure.violation));
-    }
-}
-
-/// The points that have been played: those before `next`.
-#[derive(Clone)]
-struct Saved {
-    next: usize,
-    failed: Vec<usize>,
-}
-
-impl Saved {
-    fn at(next: usize) -> Self {
-        Self { next, failed: Vec::new() }
-    }
-}
-
-struct Progress {
-    saved: Saved,
-    /// Points after `saved.next` that have been played, too.
-    ahead: BTreeSet<usize>,
-    /// The time of the last save.
-    written: Instant,
-}
-
-impl Progress {
-    fn played(&mut self, number: usize, has_failed: bool) {
-        self.ahead.insert(number);
-        self.saved.failed.extend(has_failed.then_some(number));
-        while self.ahead.remove(&self.saved.next) {
-            self.saved.next += 1;
-        }
-    }
-}
-
-/// The file with the progress of a run.
-struct SaveFile {
-    path: PathBuf,
-    points: usize,
-}
-
-impl SaveFile {
-    fn new(histories: &str, points: usize) -> Self {
-        let name = if histories.is_empty() { "all" } else { histories };
-        Self { path: format!("target/sweep/{name}.txt").into(), points }
-    }
-
-    fn write(&self, saved: &Saved) -> anyhow::Result<()> {
-        let failed: String = saved.failed.iter().map(|number| format!(" {number}")).collect();
-        let text = format!("{} of {}, failed:{failed}\n", saved.next, self.points);
-        let folder = self.path.parent().unwrap_or(&self.path);
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&self.path, text));
-        written.with_context(|| format!("writing {}", self.path.display()))
-    }
-
-    fn read(&self) -> anyhow::Result<Saved> {
-        let file = self.path.display();
-        let text = fs::read_to_string(&self.path)
-            .with_context(|| format!("no run has left {file}: start without --resume"))?;
-        let read = || {
-            let (next, rest) = text.split_once(&format!(" of {}, failed:", self.points))?;
-            let failed = rest.split_whitespace().map(|number| number.parse().ok()).collect::<Option<_>>()?;
-            Some(Saved { next: next.parse().ok()?, failed })
-        };
-        read().with_context(|| {
-            format!("{file} is not of these {} points but says {text:?}: start without --resume", self.points)
-        })
     }
 }

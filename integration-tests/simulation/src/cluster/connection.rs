@@ -18,8 +18,9 @@ use tower::{Service, ServiceExt};
 
 use super::request_faults::{RequestFaults, class_of};
 use super::servers::{Servers, is_whole_list};
-use crate::history::Manager;
+use crate::history::{Kind, Manager};
 use crate::random::Random;
+use crate::text::Field;
 use crate::watcher::SharedWatcher;
 
 /// The chance in percent that a process chooses one of several servers anew for a request. It may
@@ -182,17 +183,17 @@ impl Connection {
 
     /// Sends a request on, as the network does.
     pub(super) async fn pass_on(self, mut request: Request<kube::client::Body>) -> Answer {
-        let kind = kind_of(request.uri().path());
+        let kind = request.uri().path().split('/').find_map(Kind::read);
         if request.method() != Method::GET {
             name_field_manager(&mut request, self.link.manager);
         }
-        let is_list = request.method() == Method::GET && is_whole_list(kind, request.uri());
-        let is_output = matches!(kind, "endpoints" | "endpointslices");
+        let is_list = request.method() == Method::GET && is_whole_list(request.uri());
+        let is_output = matches!(kind, Some(Kind::Endpoints | Kind::EndpointSlices));
         let is_write = request.method() != Method::GET;
         if is_write && is_output {
             self.watcher.lock().begins_write(self.link.manager, &self.link.name);
         }
-        let is_lease = kind == "leases";
+        let is_lease = kind == Some(Kind::Leases);
         let ends = if is_write && (is_output || is_lease) { self.link.ends_at_write(is_lease) } else { None };
         if ends == Some(false) {
             self.link.kill();
@@ -241,12 +242,4 @@ fn name_field_manager(request: &mut Request<kube::client::Body>, manager: Manage
     if let Ok(named) = format!("{uri}{separator}fieldManager={name}").parse() {
         *request.uri_mut() = named;
     }
-}
-
-/// Returns the plural name of the kind of a path.
-fn kind_of(path: &str) -> &'static str {
-    const KINDS: [&str; 8] =
-        ["pods", "services", "nodes", "endpoints", "endpointslices", "leases", "events", "endpointselectors"];
-    let parts: Vec<&str> = path.split('/').collect();
-    KINDS.into_iter().find(|kind| parts.contains(kind)).unwrap_or_default()
 }

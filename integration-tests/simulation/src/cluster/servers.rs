@@ -7,7 +7,8 @@ use kube_endpoint_embedded_apiserver::{ApiService, EmbeddedApiServer, Lag, Repli
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::history::{Manager, sender};
+use crate::history::{Kind, Manager, sender};
+use crate::text::Field;
 
 /// A server as a manager sees it.
 type View = (Manager, u8);
@@ -112,13 +113,11 @@ pub(super) fn goes_to(request: &RequestInfo, number: u8) -> bool {
 
 /// Returns true if a request asks for all objects of a kind: the first page of a list, or a watch
 /// that begins with them.
-pub(super) fn is_whole_list(kind: &str, uri: &http::Uri) -> bool {
-    const KINDS: [&str; 6] =
-        ["pods", "services", "nodes", "endpoints", "endpointslices", "endpointselectors"];
+pub(super) fn is_whole_list(uri: &http::Uri) -> bool {
+    let kind = uri.path().rsplit('/').next().and_then(Kind::read);
     let query = uri.query().unwrap_or_default();
     let has = |part: &str| query.contains(part);
-    KINDS.contains(&kind)
-        && uri.path().ends_with(kind)
+    kind.is_some_and(|kind| !matches!(kind, Kind::Leases | Kind::Events))
         && if has("watch=true") {
             has("sendInitialEvents=true")
         } else {
@@ -132,17 +131,15 @@ mod tests {
 
     #[test]
     fn lists_of_whole_kinds_are_told_from_other_requests() {
-        let check = |kind: &str, uri: &str, want: bool| {
-            assert_eq!(is_whole_list(kind, &uri.parse().unwrap()), want, "{uri}");
-        };
-        check("pods", "/api/v1/pods?limit=500", true);
-        check("pods", "/api/v1/namespaces/team/pods", true);
-        check("pods", "/api/v1/pods?watch=true&sendInitialEvents=true", true);
-        check("pods", "/api/v1/pods?watch=true&resourceVersion=7", false);
-        check("pods", "/api/v1/pods?limit=1", false);
-        check("pods", "/api/v1/pods?limit=7&continue=x", false);
-        check("endpointslices", "/apis/x/v1/endpointslices?labelSelector=a", false);
-        check("endpoints", "/api/v1/namespaces/team/endpoints/s0", false);
-        check("leases", "/apis/x/v1/leases", false);
+        let check = |uri: &str, want: bool| assert_eq!(is_whole_list(&uri.parse().unwrap()), want, "{uri}");
+        check("/api/v1/pods?limit=500", true);
+        check("/api/v1/namespaces/team/pods", true);
+        check("/api/v1/pods?watch=true&sendInitialEvents=true", true);
+        check("/api/v1/pods?watch=true&resourceVersion=7", false);
+        check("/api/v1/pods?limit=1", false);
+        check("/api/v1/pods?limit=7&continue=x", false);
+        check("/apis/x/v1/endpointslices?labelSelector=a", false);
+        check("/api/v1/namespaces/team/endpoints/s0", false);
+        check("/apis/x/v1/leases", false);
     }
 }

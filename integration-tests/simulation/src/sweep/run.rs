@@ -40,12 +40,12 @@ impl Swept {
 }
 
 /// Plays the points with these numbers until `most_failures` have failed. Calls `done` after each
-/// point with its number and its failure.
+/// point with its failure.
 pub fn play(
     sweep: &Sweep,
     numbers: &[usize],
     most_failures: usize,
-    done: impl Fn(usize, Option<&Failure>) + Sync,
+    done: impl Fn(Option<&Failure>) + Sync,
 ) -> Swept {
     let swept = Mutex::new(Swept::default());
     let is_enough = || swept.lock().failures.len() >= most_failures;
@@ -58,7 +58,7 @@ pub fn play(
         let name = target.name.clone();
         let word = point.fault.word();
         let failure = outcome.violation.map(|violation| Failure { number, name, history, violation });
-        done(number, failure.as_ref());
+        done(failure.as_ref());
         let mut swept = swept.lock();
         count(swept.by_history.entry(target.name.clone()).or_default(), had_effect);
         count(swept.by_fault.entry(word).or_default(), had_effect);

@@ -176,7 +176,7 @@ impl Cluster {
     }
 
     fn start(&self, user: &str, command: Command) -> Process {
-        Process::start(user, command, &self.folder.path().join(format!("{user}.log")), None)
+        Process::start(user, command, &self.folder.path().join(format!("{user}.log")), None).unwrap()
     }
 
     fn controller_manager(&self, user: &str, controllers: &[&str]) -> Command {

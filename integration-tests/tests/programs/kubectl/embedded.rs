@@ -36,7 +36,7 @@ impl Manager {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(binary(Path::new(env!("CARGO_BIN_EXE_apiserver-process"))));
         command.arg("--embedded").args(arguments).current_dir(folder.path()).env_remove("RUST_LOG");
-        let process = Process::start("manager", command, &folder.path().join("manager.log"), None);
+        let process = Process::start("manager", command, &folder.path().join("manager.log"), None).unwrap();
         let manager = Self { process, folder };
         manager.wait_for("Stop it:");
         manager

@@ -40,7 +40,8 @@ impl Browser {
         let (chromium, chromedriver) = browser_programs().unwrap();
         let mut command = Command::new(chromedriver);
         command.arg("--port=0");
-        let chromedriver = Process::start("chromedriver", command, &folder.join("chromedriver.log"), None);
+        let chromedriver =
+            Process::start("chromedriver", command, &folder.join("chromedriver.log"), None).unwrap();
         let mut browser = Self { driver: None, chromedriver };
         let port = browser.port().await;
         let arguments = [

@@ -49,7 +49,8 @@ impl Scene {
         if !objects.is_empty() {
             command.arg(flag("--embedded-load", &more));
         }
-        let mut manager = Process::start("manager", command, &folder.path().join("manager.log"), None);
+        let mut manager =
+            Process::start("manager", command, &folder.path().join("manager.log"), None).unwrap();
         let address = address(&mut manager).await;
         let page = Browser::start(folder.path()).await;
         page.open(&address).await;

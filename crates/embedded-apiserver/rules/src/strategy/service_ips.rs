@@ -164,38 +164,7 @@ fn init_families(service: &mut Value, old: Option<&Value>, cluster: Families, er
         return;
     }
     let policy = spec(service).text("ipFamilyPolicy").to_owned();
-    let at = Path::Root("spec.ipFamilyPolicy");
-    if let Some(old) = old {
-        let lists = [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")];
-        if policy == SINGLE_STACK {
-            // SingleStack releases a second family that the client did not change.
-            for (list, _) in lists {
-                let items = spec(service).texts(list);
-                if items.len() > 1 && items == spec(old).texts(list) {
-                    let first = vec![items[0].to_owned()];
-                    set(service, list, first);
-                }
-            }
-        } else {
-            for (list, what) in lists {
-                let now = spec(service).list(list).len();
-                if now > 0 && now < spec(old).list(list).len() {
-                    let why = format!("must be 'SingleStack' to release the secondary {what}");
-                    errors.invalid(&at, &policy, &why);
-                }
-            }
-        }
-    }
-    if policy == SINGLE_STACK {
-        for (list, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
-            if spec(service).list(list).len() == 2 {
-                let why = format!(
-                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-                );
-                errors.invalid(&at, &policy, &why);
-            }
-        }
-    }
+    settle_second(service, old, &policy, errors);
     let mut families: Vec<String> =
         spec(service).texts("ipFamilies").into_iter().map(str::to_owned).collect();
     let addresses = spec(service).texts("clusterIPs");
@@ -233,6 +202,43 @@ fn init_families(service: &mut Value, old: Option<&Value>, cluster: Families, er
         families.push(other_family(&families[0]).to_owned());
     }
     set(service, "ipFamilies", families);
+}
+
+/// Releases the second family of a Service that has become SingleStack, and rejects other
+/// differences between its policy and its lists.
+fn settle_second(service: &mut Value, old: Option<&Value>, policy: &str, errors: &mut Errors) {
+    let at = Path::Root("spec.ipFamilyPolicy");
+    if let Some(old) = old {
+        let lists = [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")];
+        if policy == SINGLE_STACK {
+            // SingleStack releases a second family that the client did not change.
+            for (list, _) in lists {
+                let items = spec(service).texts(list);
+                if items.len() > 1 && items == spec(old).texts(list) {
+                    let first = vec![items[0].to_owned()];
+                    set(service, list, first);
+                }
+            }
+        } else {
+            for (list, what) in lists {
+                let now = spec(service).list(list).len();
+                if now > 0 && now < spec(old).list(list).len() {
+                    let why = format!("must be 'SingleStack' to release the secondary {what}");
+                    errors.invalid(&at, policy, &why);
+                }
+            }
+        }
+    }
+    if policy == SINGLE_STACK {
+        for (list, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
+            if spec(service).list(list).len() == 2 {
+                let why = format!(
+                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+                );
+                errors.invalid(&at, policy, &why);
+            }
+        }
+    }
 }
 
 /// Rejects families that the cluster does not have.

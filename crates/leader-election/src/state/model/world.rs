@@ -10,7 +10,7 @@ use super::candidate::{Candidate, ORIGIN};
 use super::*;
 
 #[derive(Debug)]
-enum Happening {
+enum WorldEvent {
     /// A request arrives at the server, which carries it out or not. Its answer has this delay, or
     /// the network loses it.
     Arrival {
@@ -47,7 +47,7 @@ pub(super) struct World {
     random: ChaCha8Rng,
     now: Micros,
     queue: BinaryHeap<(Reverse<Micros>, Reverse<u64>, usize)>,
-    happenings: Vec<Option<Happening>>,
+    events: Vec<Option<WorldEvent>>,
     pub(super) candidates: Vec<Candidate>,
     lease: Option<Lease>,
     version: u64,
@@ -72,7 +72,7 @@ impl World {
             random: ChaCha8Rng::seed_from_u64(setup.seed),
             now: 0,
             queue: BinaryHeap::new(),
-            happenings: Vec::new(),
+            events: Vec::new(),
             candidates: Vec::new(),
             lease: None,
             version: 1,
@@ -100,17 +100,17 @@ impl World {
                 until: None,
             };
             world.candidates.push(candidate);
-            world.later(0, Happening::Restart { candidate: index });
+            world.later(0, WorldEvent::Restart { candidate: index });
         }
-        world.later(SECOND, Happening::Disturbance);
-        world.later(SECOND, Happening::Write);
-        world.later(FAULTS_END, Happening::FaultsEnd);
+        world.later(SECOND, WorldEvent::Disturbance);
+        world.later(SECOND, WorldEvent::Write);
+        world.later(FAULTS_END, WorldEvent::FaultsEnd);
         world
     }
 
-    fn later(&mut self, delay: Micros, happening: Happening) {
-        let index = self.happenings.len();
-        self.happenings.push(Some(happening));
+    fn later(&mut self, delay: Micros, event: WorldEvent) {
+        let index = self.events.len();
+        self.events.push(Some(event));
         self.queue.push((Reverse(self.now + delay), Reverse(index as u64), index));
     }
 
@@ -120,8 +120,8 @@ impl World {
                 return;
             }
             self.now = at;
-            if let Some(happening) = self.happenings[index].take() {
-                self.happen(happening);
+            if let Some(event) = self.events[index].take() {
+                self.happen(event);
                 self.check();
             }
         }
@@ -132,19 +132,19 @@ impl World {
         !self.faults_stopped && self.random.random_range(0..100) < self.setup.faults
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
+    fn happen(&mut self, event: WorldEvent) {
+        match event {
             // A late request arrives before the faults end, or never.
-            Happening::Arrival { request, .. } if request <= self.faulty_requests => {}
-            Happening::Arrival { candidate, request, content, delay } => {
+            WorldEvent::Arrival { request, .. } if request <= self.faulty_requests => {}
+            WorldEvent::Arrival { candidate, request, content, delay } => {
                 let answer = self.carry_out(content);
                 if let Some(delay) = delay {
-                    self.later(delay, Happening::Answer { candidate, request, answer });
+                    self.later(delay, WorldEvent::Answer { candidate, request, answer });
                 }
             }
-            Happening::Answer { candidate, request, answer } => {
+            WorldEvent::Answer { candidate, request, answer } => {
                 if let Some(resumed) = self.suspended(candidate) {
-                    return self.later(resumed, Happening::Answer { candidate, request, answer });
+                    return self.later(resumed, WorldEvent::Answer { candidate, request, answer });
                 }
                 if self.candidates[candidate].request == Some(request) {
                     let local = self.candidates[candidate].local(self.now);
@@ -153,9 +153,9 @@ impl World {
                     self.step(candidate);
                 }
             }
-            Happening::Event { candidate, process, event } => {
+            WorldEvent::Event { candidate, process, event } => {
                 if let Some(resumed) = self.suspended(candidate) {
-                    return self.later(resumed, Happening::Event { candidate, process, event });
+                    return self.later(resumed, WorldEvent::Event { candidate, process, event });
                 }
                 if self.candidates[candidate].is_running && self.candidates[candidate].process == process {
                     let local = self.candidates[candidate].local(self.now);
@@ -163,25 +163,25 @@ impl World {
                     self.step(candidate);
                 }
             }
-            Happening::Wake { candidate } => {
+            WorldEvent::Wake { candidate } => {
                 if let Some(resumed) = self.suspended(candidate) {
-                    return self.later(resumed, Happening::Wake { candidate });
+                    return self.later(resumed, WorldEvent::Wake { candidate });
                 }
                 if self.candidates[candidate].is_running {
                     self.step(candidate);
                 }
             }
-            Happening::Disturbance => self.disturb(),
-            Happening::Restart { candidate } => self.restart(candidate),
-            Happening::Write => {
+            WorldEvent::Disturbance => self.disturb(),
+            WorldEvent::Restart { candidate } => self.restart(candidate),
+            WorldEvent::Write => {
                 if self.candidates.iter().any(|candidate| candidate.leads(self.now)) {
                     self.version += 1;
                     self.last_write = self.version;
                 }
                 let next = self.random.random_range(1..SECOND);
-                self.later(next, Happening::Write);
+                self.later(next, WorldEvent::Write);
             }
-            Happening::FaultsEnd => {
+            WorldEvent::FaultsEnd => {
                 self.faults_stopped = true;
                 self.faulty_requests = self.requests;
                 for index in 0..self.candidates.len() {
@@ -189,9 +189,9 @@ impl World {
                     // Stuck requests get an answer now, and watches begin anew.
                     if let Some(request) = self.candidates[index].request {
                         let answer = Answer::Failed { why: "reset".into(), may_be_applied: true };
-                        self.later(1000, Happening::Answer { candidate: index, request, answer });
+                        self.later(1000, WorldEvent::Answer { candidate: index, request, answer });
                     }
-                    self.later(2000, Happening::Wake { candidate: index });
+                    self.later(2000, WorldEvent::Wake { candidate: index });
                 }
                 if let Some(lease) = self.lease.clone() {
                     self.show(Event::Applied(lease));
@@ -235,7 +235,7 @@ impl World {
             let delay = self.random.random_range(100..most);
             if !is_lost {
                 let process = self.candidates[index].process;
-                self.later(delay, Happening::Event { candidate: index, process, event: event.clone() });
+                self.later(delay, WorldEvent::Event { candidate: index, process, event: event.clone() });
             }
         }
     }
@@ -253,7 +253,7 @@ impl World {
                         let wake = self.candidates[index].real(wake) + 1;
                         self.later(
                             wake.saturating_sub(self.now).max(1),
-                            Happening::Wake { candidate: index },
+                            WorldEvent::Wake { candidate: index },
                         );
                     }
                     return;
@@ -270,11 +270,11 @@ impl World {
         let timeout = u64::try_from(timeout.as_micros()).unwrap() * 1000 / self.candidates[index].rate;
         let is_write = content != Request::Get;
         let failed = |why: &str, may_be_applied| Answer::Failed { why: why.into(), may_be_applied };
-        let timed_out = Happening::Answer { candidate: index, request, answer: failed("timeout", is_write) };
+        let timed_out = WorldEvent::Answer { candidate: index, request, answer: failed("timeout", is_write) };
         self.later(timeout, timed_out);
         let latency = self.random.random_range(100..50_000);
         let arrival =
-            |delay| Happening::Arrival { candidate: index, request, content: content.clone(), delay };
+            |delay| WorldEvent::Arrival { candidate: index, request, content: content.clone(), delay };
         if !self.goes_wrong() {
             let back = self.random.random_range(100..50_000);
             return self.later(latency, arrival(Some(back)));
@@ -299,7 +299,7 @@ impl World {
             6 => failed("403", false),
             _ => Answer::NotFound("404".into()),
         };
-        self.later(latency * 2, Happening::Answer { candidate: index, request, answer });
+        self.later(latency * 2, WorldEvent::Answer { candidate: index, request, answer });
     }
 
     fn disturb(&mut self) {
@@ -326,7 +326,7 @@ impl World {
             _ => {}
         }
         let wait = self.random.random_range(1..2 * self.setup.disturbances * SECOND);
-        self.later(wait, Happening::Disturbance);
+        self.later(wait, WorldEvent::Disturbance);
     }
 
     /// The process ends, and another one is started in its place.
@@ -335,7 +335,7 @@ impl World {
         if std::mem::take(&mut candidate.is_running) {
             (candidate.until, candidate.request, candidate.suspended_until) = (None, None, 0);
             candidate.process += 1;
-            self.later(SECOND / 2, Happening::Restart { candidate: index });
+            self.later(SECOND / 2, WorldEvent::Restart { candidate: index });
         }
     }
 
@@ -374,7 +374,7 @@ impl World {
     fn check(&self) {
         let most = 100 + 3 * self.candidates.len() as u64 * (1 + self.now / SECOND);
         assert!(self.requests <= most, "{} requests in {} us", self.requests, self.now);
-        assert!(self.happenings.len() < 1_000_000, "something happens without end at {} us", self.now);
+        assert!(self.events.len() < 1_000_000, "something happens without end at {} us", self.now);
         let leaders = self.candidates.iter().filter(|candidate| candidate.leads(self.now)).count();
         assert!(leaders <= 1, "{leaders} leaders at {} us: {:?}", self.now, self.leaders);
     }

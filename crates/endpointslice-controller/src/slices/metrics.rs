@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use kube_endpoint_api_writer::Operation;
+use kube_endpoint_slice_plan::{AddressTypeStats, Plan, PlanStats};
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
 use parking_lot::Mutex;
-
-use crate::{AddressTypeStats, Plan, PlanStats};
 
 const TOPOLOGY_LABELS: [&str; 2] = ["Disabled", "Auto"];
 const TRAFFIC_LABELS: [&str; 4] = ["", "PreferClose", "PreferSameZone", "PreferSameNode"];
@@ -40,7 +39,7 @@ pub struct MetricNames {
 #[macro_export]
 macro_rules! metric_names {
     ($controller:literal) => {
-        $crate::controller::MetricNames {
+        $crate::slices::MetricNames {
             added: concat!($controller, "_endpoints_added_per_sync"),
             removed: concat!($controller, "_endpoints_removed_per_sync"),
             desired: concat!($controller, "_endpoints_desired"),
@@ -267,21 +266,20 @@ fn traffic_index(stats: &PlanStats) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AddressTypeStats, GroupStats, SubPlan};
+    use kube_endpoint_slice_plan::{GroupStats, SubPlan};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     fn plan(endpoints: usize, slices: usize, traffic: Option<&str>) -> Plan {
-        let group = GroupStats { endpoints, slices, ..GroupStats::default() };
-        let stats = AddressTypeStats {
-            endpoints_added: endpoints,
-            groups: vec![group],
-            ..AddressTypeStats::default()
-        };
-        Plan {
-            sub_plans: vec![SubPlan { stats: Some(stats), ..SubPlan::default() }],
-            stats: PlanStats { traffic_distribution: traffic.map(Into::into), ..PlanStats::default() },
-            ..Plan::default()
-        }
+        let mut group = GroupStats::default();
+        (group.endpoints, group.slices) = (endpoints, slices);
+        let mut stats = AddressTypeStats::default();
+        (stats.endpoints_added, stats.groups) = (endpoints, vec![group]);
+        let mut sub_plan = SubPlan::default();
+        sub_plan.stats = Some(stats);
+        let mut plan = Plan::default();
+        plan.sub_plans = vec![sub_plan];
+        plan.stats.traffic_distribution = traffic.map(Into::into);
+        plan
     }
 
     fn is_gauge(value: &DebugValue) -> bool {

@@ -3,8 +3,7 @@
 use kube_endpoint_api_writer::{EventSubject, FailedWrite};
 use kube_endpoint_controller_runtime::{SyncError, first_ten};
 use kube_endpoint_core_model::{PlannedEvent, Service, Text};
-
-use crate::PlanError;
+use kube_endpoint_slice_plan::PlanError;
 
 /// Returns the error of a sync and its event. The message has the form of upstream's aggregate,
 /// with several errors in brackets. It names at most ten pods and ten writes.

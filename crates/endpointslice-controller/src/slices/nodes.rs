@@ -8,9 +8,9 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{Cause, Runtime};
 use kube_endpoint_core_model::{Node, ObjectKey};
 use kube_endpoint_informer::Change;
+use kube_endpoint_slice_plan::{HintedState, TopologyState};
 
 use super::{SliceReconciler, SliceSync};
-use crate::{HintedState, TopologyState};
 
 /// How long after the deletion of a node the controller syncs the Services of its pods, which
 /// removes these pods. The pod garbage collector deletes them after 40 to 60 seconds; a node that

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use kube_endpoint_api_writer::FailedWrite;
 use kube_endpoint_controller_runtime::{Completion, Outcome, Planned, Progress, Runtime, SyncError};
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, ReadyPods, Service, Text, Timestamp, slice_labels};
+use kube_endpoint_slice_plan::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
 use super::sync_error::sync_error;
 use super::{KeptSlices, SliceReconciler, SliceSync};
-use crate::{Plan, PlanInputs, TopologyState, plan, plan_and_keep};
 
 /// The end of one plan.
 enum Step {

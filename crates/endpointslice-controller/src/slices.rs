@@ -15,11 +15,10 @@ use std::time::Duration;
 use kube_endpoint_controller_runtime::{KeptPlan, Outcome, Reconciler, Runtime, SyncError};
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey};
 use kube_endpoint_informer::Change;
+use kube_endpoint_slice_plan::{HintedState, PlanOptions, PlanState, TopologyState};
 use kube_endpoint_workqueue::Attempt;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
-
-use crate::{HintedState, PlanOptions, PlanState, TopologyState};
 
 pub use metrics::MetricNames;
 use metrics::{Metrics, Share, SyncResult};
@@ -57,7 +56,7 @@ pub struct SliceSyncOptions {
 /// The state that a [`SliceSync`] keeps for a Service.
 #[derive(Debug, Default, PartialEq)]
 pub struct SliceState {
-    /// [`Plan::hinted`](crate::Plan::hinted) of the last sync.
+    /// [`Plan::hinted`](kube_endpoint_slice_plan::Plan::hinted) of the last sync.
     hinted: HintedState,
     /// The part of this Service in the gauges.
     share: Option<Share>,

@@ -1,38 +1,50 @@
 //! Reads CPU time and memory of a process from Linux.
 
 use std::fs::read_to_string;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// Returns the CPU seconds of a process, of all its threads, in user and kernel mode. Linux counts
-/// hundredths of seconds.
-pub(crate) fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
-    let path = format!("/proc/{pid}/stat");
-    let stat =
-        read_to_string(&path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
+/// Returns the processor time of a process, of all its threads, in user and kernel mode. Linux
+/// counts hundredths of seconds.
+///
+/// # Errors
+///
+/// If the process has ended.
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let (path, stat) = read(pid, "stat")?;
     let ticks = parse_cpu_ticks(&stat).with_context(|| format!("{path} has an unknown form"))?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
-/// The memory of a process in megabytes of 1,048,576 bytes.
+/// The memory of a process in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// The maximum of the resident memory (`VmHWM`).
-    pub(crate) peak: f64,
+    pub peak: u64,
     /// The resident memory (`VmRSS`).
-    pub(crate) resident: f64,
+    pub resident: u64,
+    /// The anonymous part of the resident memory (`RssAnon`): heap and stacks, without the
+    /// program's code.
+    pub anonymous: u64,
 }
 
 /// Returns the memory of a process.
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
-    let path = format!("/proc/{pid}/status");
-    let status =
-        read_to_string(&path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
+    let (path, status) = read(pid, "status")?;
     parse_memory(&status).with_context(|| format!("{path} has an unknown form"))
 }
 
+/// Returns the path and the text of a file about a process.
+fn read(pid: u32, file: &str) -> anyhow::Result<(String, String)> {
+    let path = format!("/proc/{pid}/{file}");
+    let text =
+        read_to_string(&path).with_context(|| format!("cannot read {path}; has the process ended?"))?;
+    Ok((path, text))
+}
+
 /// Returns the load average of the last minute.
-pub(crate) fn load_average() -> Option<f64> {
+pub fn load_average() -> Option<f64> {
     read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
@@ -46,13 +58,13 @@ fn parse_cpu_ticks(stat: &str) -> anyhow::Result<u64> {
 }
 
 fn parse_memory(status: &str) -> anyhow::Result<Memory> {
-    let megabytes = |field: &str| {
+    let bytes = |field: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
         let kilobytes = kilobytes.with_context(|| format!("it has no {field}"))?;
-        Ok::<_, anyhow::Error>(kilobytes.trim().parse::<f64>()? / 1024.0)
+        Ok::<_, anyhow::Error>(kilobytes.trim().parse::<u64>()? * 1024)
     };
-    Ok(Memory { peak: megabytes("VmHWM:")?, resident: megabytes("VmRSS:")? })
+    Ok(Memory { peak: bytes("VmHWM:")?, resident: bytes("VmRSS:")?, anonymous: bytes("RssAnon:")? })
 }
 
 #[cfg(test)]
@@ -72,23 +84,19 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_in_megabytes() {
-        let check = |status: &str, want: Result<(f64, f64), &str>| {
-            let got =
-                parse_memory(status).map(|it| (it.peak, it.resident)).map_err(|error| error.to_string());
-            assert_eq!(got, want.map_err(str::to_owned), "{status}");
+    fn memory_is_in_bytes() {
+        let check = |status: &str, want: Result<[u64; 3], &str>| {
+            let memory = parse_memory(status).map(|it| [it.peak, it.resident, it.anonymous]);
+            assert_eq!(memory.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{status}");
         };
-        check("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1536 kB\n", Ok((2.0, 1.5)));
+        let running = "Name:\tx\nVmHWM:\t    2 kB\nVmRSS:\t    3 kB\nRssAnon:\t    1 kB\n";
+        check(running, Ok([2048, 3072, 1024]));
         // A process that has ended has no memory until its parent waits for it.
         check("Name:\tx\nState:\tZ (zombie)\n", Err("it has no VmHWM:"));
     }
 
     #[test]
-    fn this_process_has_cpu_time_and_memory() {
-        let pid = std::process::id();
-        assert!(cpu_seconds(pid).unwrap() < 3_600.0);
-        let memory = memory(pid).unwrap();
-        assert!(memory.resident > 1.0 && memory.peak >= memory.resident, "{memory:?}");
-        assert!(cpu_seconds(u32::MAX).unwrap_err().to_string().contains("has the process ended?"));
+    fn a_process_that_does_not_exist_has_ended() {
+        assert!(cpu_time(u32::MAX).unwrap_err().to_string().contains("has the process ended?"));
     }
 }

@@ -1,15 +1,21 @@
-//! A child process with its output in a file. Dropping it kills it, also if the test panics.
+//! Programs that tests and measurements start. The output of each is in a file, and dropping a
+//! [`Process`] kills it, also if the test panics.
 #![expect(clippy::disallowed_methods, reason = "it waits for real processes")]
+
+mod procfs;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
+pub use procfs::{Memory, cpu_time, load_average};
+
 /// The time between two checks of a condition.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+pub const POLL: Duration = Duration::from_millis(20);
 
 /// A running process.
 #[derive(Debug)]
@@ -23,19 +29,24 @@ impl Process {
     /// Starts `command` with standard error in a new file `log`. Standard output goes to the same
     /// file unless `stdout` names another one.
     ///
-    /// # Panics
+    /// # Errors
     ///
     /// If creating the file or the process fails.
-    pub fn start(name: &str, mut command: Command, log: &Path, stdout: Option<Stdio>) -> Self {
-        let file = File::create(log).unwrap();
-        let stdout = stdout.unwrap_or_else(|| file.try_clone().unwrap().into());
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        log: &Path,
+        stdout: Option<Stdio>,
+    ) -> anyhow::Result<Self> {
+        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let stdout = stdout.map_or_else(|| file.try_clone().map(Stdio::from), Ok)?;
         let child = command.stdout(stdout).stderr(file).spawn();
-        let child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Self { name: name.to_owned(), child, log: log.to_owned() }
+        let program = || format!("cannot start {}", command.get_program().display());
+        Ok(Self { name: name.to_owned(), child: child.with_context(program)?, log: log.to_owned() })
     }
 
     /// Returns the process, for its pipes.
-    pub(crate) fn child(&mut self) -> &mut Child {
+    pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
@@ -64,7 +75,9 @@ impl Process {
     ///
     /// If the process has ended and its status is known.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        if let Err(error) = kill_process(Pid::from_child(&self.child), signal) {
+            panic!("{} takes no signal: {error}", self.name);
+        }
     }
 
     /// Returns the exit status, if the process has ended.
@@ -73,7 +86,7 @@ impl Process {
     ///
     /// If the system does not know the process.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
+        self.child.try_wait().unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// Waits until the process has ended.
@@ -82,73 +95,51 @@ impl Process {
     ///
     /// If it does not end within `timeout`.
     pub async fn wait(&mut self, timeout: Duration) -> ExitStatus {
+        let status = self.ended_within(timeout).await;
+        status.unwrap_or_else(|| panic!("{} did not end within {timeout:?}:\n{}", self.name, self.log()))
+    }
+
+    /// Waits until the process has ended; `None` if it does not end within `timeout`.
+    pub async fn ended_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
-            if let Some(status) = self.exit_status() {
+            let status = self.exit_status();
+            if status.is_some() || Instant::now() >= deadline {
                 return status;
             }
-            assert!(
-                Instant::now() < deadline,
-                "{} did not end within {timeout:?}:\n{}",
-                self.name,
-                self.log()
-            );
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Returns the resident memory in bytes (`VmRSS`).
+    /// Returns the memory.
     ///
-    /// # Panics
-    ///
-    /// If the process has ended.
-    pub fn resident_memory(&self) -> u64 {
-        self.memory("VmRSS:")
-    }
-
-    /// Returns the anonymous part of the resident memory in bytes (`RssAnon`): heap and stacks,
-    /// without the program's code.
-    ///
-    /// # Panics
+    /// # Errors
     ///
     /// If the process has ended.
-    pub fn anonymous_memory(&self) -> u64 {
-        self.memory("RssAnon:")
+    pub fn memory(&self) -> anyhow::Result<Memory> {
+        procfs::memory(self.id())
     }
 
-    /// Returns a field of `/proc/PID/status`.
-    fn memory(&self, field: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(field));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")).map(str::trim);
-        kilobytes.unwrap_or_else(|| panic!("no {field}\n{status}")).parse::<u64>().unwrap() * 1024
-    }
-
-    /// Returns the processor time of the process.
+    /// Returns the processor time so far.
     ///
-    /// # Panics
+    /// # Errors
     ///
     /// If the process has ended.
-    pub fn cpu_time(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // The name, in parentheses, may have spaces. The times are the 14th and the 15th field, in
-        // hundredths of a second.
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        let times = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
-        Duration::from_millis(times.sum::<u64>() * 10)
+    pub fn cpu_time(&self) -> anyhow::Result<Duration> {
+        cpu_time(self.id())
     }
 
     /// Returns the number of its open files, sockets included.
     ///
-    /// # Panics
+    /// # Errors
     ///
     /// If the process has ended.
-    pub fn open_files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    pub fn open_files(&self) -> std::io::Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.id()))?.count())
     }
 
     /// Returns the last lines of the log, with the name of the process before them.
-    pub(crate) fn last_lines(&self, count: usize) -> String {
+    pub fn last_lines(&self, count: usize) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let lines = &lines[lines.len().saturating_sub(count)..];
@@ -165,14 +156,11 @@ impl Drop for Process {
 }
 
 /// Raises the limit of open files of this process, and of those that it starts, to the maximum that
-/// the system allows. Returns the limit.
-///
-/// # Panics
-///
-/// If the system refuses a limit below its maximum.
+/// the system allows. Returns the limit. If the system refuses that, connections fail with an error
+/// that says so.
 pub fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     limit.maximum.unwrap_or(u64::MAX)
 }
 
@@ -185,14 +173,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo started; echo warned >&2; sleep 600"]);
-        let mut process = Process::start("sleeper", command, &folder.path().join("log"), None);
+        let mut process = Process::start("sleeper", command, &folder.path().join("log"), None).unwrap();
         while process.log() != "started\nwarned\n" {
             tokio::time::sleep(POLL).await;
         }
-        assert!(process.resident_memory() > 100_000);
-        assert!((1..process.resident_memory()).contains(&process.anonymous_memory()));
-        assert!(process.open_files() >= 3);
-        assert!(process.cpu_time() < Duration::from_secs(10));
+        let memory = process.memory().unwrap();
+        assert!(memory.resident > 100_000 && memory.peak >= memory.resident, "{memory:?}");
+        assert!((1..memory.resident).contains(&memory.anonymous), "{memory:?}");
+        assert!(process.open_files().unwrap() >= 3);
+        assert!(process.cpu_time().unwrap() < Duration::from_secs(10));
         assert_eq!(process.last_lines(1), "--- sleeper\nwarned\n");
         process.signal(Signal::STOP);
         process.signal(Signal::TERM);
@@ -202,7 +191,7 @@ mod tests {
 
         let mut command = Command::new("sleep");
         command.arg("600");
-        let process = Process::start("sleep", command, &folder.path().join("log"), None);
+        let process = Process::start("sleep", command, &folder.path().join("log"), None).unwrap();
         let folder = format!("/proc/{}", process.child.id());
         assert!(Path::new(&folder).exists());
         process.signal(Signal::STOP);
