@@ -145,7 +145,7 @@ pub(super) struct Leases {
 /// Returns the key of the Lease on which the readiness of a selector's pods depends, if any.
 pub(super) fn lease_of(selector: &EndpointSelector) -> Option<ObjectKey> {
     match &selector.readiness {
-        Some(Readiness::Lease { name }) => {
+        Some(Readiness::Lease { name, .. }) => {
             Some(ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() })
         }
         _ => None,
@@ -300,6 +300,7 @@ fn selectors_of(lease: &ObjectKey, used: &Used) -> Vec<ObjectKey> {
 mod tests {
     use std::time::Duration;
 
+    use kube_endpoint_core_model::Role;
     use kube_endpoint_core_model::lease::Record;
     use kube_endpoint_informer::{Kind, Scope, StreamEvent};
 
@@ -430,7 +431,8 @@ mod tests {
             let old = self.cluster.endpoint_selector(&key);
             let new = EndpointSelector {
                 key,
-                readiness: (!lease.is_empty()).then(|| Readiness::Lease { name: lease.into() }),
+                readiness: (!lease.is_empty())
+                    .then(|| Readiness::Lease { name: lease.into(), role: Role::Leader }),
                 ..EndpointSelector::default()
             };
             self.cluster.apply(StreamEvent::Applied(new.clone()));
