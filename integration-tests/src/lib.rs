@@ -3,6 +3,7 @@
 
 pub mod conformance;
 pub mod differential;
+pub mod leader_examples;
 pub mod left_behind;
 pub mod markdown;
 pub mod processes;

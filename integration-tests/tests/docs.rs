@@ -38,14 +38,15 @@ fn parity() -> String {
 /// The folders with packages that are published.
 const WITH_PACKAGES: [&str; 3] = ["bins", "crates", "crates/embedded-apiserver"];
 
-/// Returns the pages in `docs/`, in `docs/log/`, at the root, of the chart, the fuzzer, the mutants
-/// and of published packages, with their names.
+/// Returns the pages in `docs/`, in `docs/log/`, at the root, of the chart, the fuzzer, the
+/// mutants, of published packages and of examples, with their names.
 fn pages() -> Vec<(String, String)> {
     let folders = ["docs", "docs/log"].map(|folder| read_dir(root().join(folder)).unwrap());
     let docs = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     let elsewhere = ELSEWHERE.map(|name| root().join(name));
-    let packages = WITH_PACKAGES.map(|folder| read_dir(root().join(folder)).unwrap());
-    let packages = packages.into_iter().flatten().map(|entry| entry.unwrap().path().join("README.md"));
+    let packages = WITH_PACKAGES.into_iter().chain(["examples/leader"]);
+    let packages = packages.map(|folder| read_dir(root().join(folder)).unwrap());
+    let packages = packages.flatten().map(|entry| entry.unwrap().path().join("README.md"));
     let packages = packages.filter(|path| path.exists());
     let files = docs.chain(elsewhere).filter(|path| path.extension().is_some_and(|it| it == "md"));
     let files = files.chain(packages);
@@ -200,6 +201,7 @@ fn every_path_that_a_page_names_exists() {
         "docs/",
         "integration-tests/",
         "deploy/",
+        "examples/",
         "release/",
         ".ci/",
         ".github/",

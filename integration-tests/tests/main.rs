@@ -9,6 +9,7 @@ mod docs;
 mod echoes;
 mod gates;
 mod kube_runtime_controller;
+mod leader_examples;
 mod left_behind;
 mod otlp;
 mod outages;

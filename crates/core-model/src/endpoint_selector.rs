@@ -196,7 +196,7 @@ struct RawMeta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pick;
+    use crate::{Pick, Role};
     use serde_json::{Value, json};
 
     fn selector(name: &str, spec: Value) -> EndpointSelector {
@@ -251,7 +251,10 @@ mod tests {
         };
         let condition = |pick| Some(Readiness::Condition { kind: "shop.example/leader".into(), pick });
         check(Value::Null, None);
-        check(json!({"lease": {"name": "db"}}), Some(Readiness::Lease { name: "db".into() }));
+        let lease = |role| Some(Readiness::Lease { name: "db".into(), role });
+        check(json!({"lease": {"name": "db"}}), lease(Role::Leader));
+        check(json!({"lease": {"name": "db", "role": "Leader"}}), lease(Role::Leader));
+        check(json!({"lease": {"name": "db", "role": "Follower"}}), lease(Role::Follower));
         check(json!({"condition": "shop.example/leader"}), condition(Pick::All));
         check(json!({"condition": "shop.example/leader", "pick": "All"}), condition(Pick::All));
         check(json!({"condition": "shop.example/leader", "pick": "Newest"}), condition(Pick::Newest));
@@ -267,6 +270,7 @@ mod tests {
             json!({"lease": {"name": "db"}, "condition": "shop.example/leader"}),
             json!({"lease": {"name": ""}}),
             json!({"lease": {}}),
+            json!({"lease": {"name": "db", "role": "follower"}}),
             json!({"condition": "Ready"}),
             json!({"condition": "shop.example/leader", "pick": "Oldest"}),
             json!({"lease": {"name": "db"}, "pick": "All"}),

@@ -98,7 +98,7 @@ pub use meta::{ObjectKey, ObjectMeta, ObjectReference, OwnerReference, ResourceV
 pub use node::{Node, NodeLookup};
 pub use partial::writes_without;
 pub use pod::Pod;
-pub use readiness::{Pick, Readiness, ReadyPods};
+pub use readiness::{Pick, Readiness, ReadyPods, Role};
 pub use service::Service;
 pub use slice::{AddressType, Endpoint, EndpointPort, EndpointSlice};
 pub use string_map::StringMap;

@@ -8,8 +8,9 @@
 //! | any | no | no / yes | false | false | absent / true |
 //!
 //! Base is the pod's condition `Ready`. A pod is chosen if its named condition is `True`, and with
-//! [`Pick::Newest`] if it is also picked; or if it leads by the Lease. With
-//! `publishNotReadyAddresses` every endpoint is ready, and serving is as in the table.
+//! [`Pick::Newest`] if it is also picked; or if it leads by the Lease, or, with [`Role::Follower`],
+//! if it does not. With `publishNotReadyAddresses` every endpoint is ready, and serving is as in
+//! the table.
 //!
 //! Serving follows the choice too. Otherwise kube-proxy, which falls back to serving endpoints that
 //! terminate when none is ready, would send traffic to a former leader.
@@ -32,8 +33,28 @@ use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
 pub enum Readiness {
     /// The pods whose condition of this type is `True`.
     Condition { kind: Text, pick: Pick },
-    /// The pod that the holder of a Lease in the selector's namespace names.
-    Lease { name: Text },
+    /// The pod that the holder of a Lease in the selector's namespace names, or all others.
+    Lease { name: Text, role: Role },
+}
+
+/// Which pods are ready endpoints, of the one that leads by a Lease and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// The one that leads.
+    #[default]
+    Leader,
+    /// All others, and all while nobody leads.
+    Follower,
+}
+
+impl Role {
+    /// Returns the pods that may be ready while this pod leads, or nobody.
+    pub fn beside(self, leader: Option<Text>) -> ReadyPods {
+        match self {
+            Self::Leader => ReadyPods::Leader(leader),
+            Self::Follower => ReadyPods::Followers(leader),
+        }
+    }
 }
 
 /// How many of the pods with a true condition are ready endpoints.
@@ -53,6 +74,8 @@ pub enum ReadyPods {
     Condition { kind: Text, pick: Pick },
     /// The pod with this name, which leads; or none.
     Leader(Option<Text>),
+    /// All but the pod with this name, which leads; or all.
+    Followers(Option<Text>),
     /// The pods with these names, which are sorted and which the slices show serving: nobody knows
     /// yet who leads.
     Kept(Box<[Text]>),
@@ -65,19 +88,21 @@ pub enum Chosen<'a> {
     WithCondition(&'a str),
     /// The pods with these names, which are sorted.
     Named(&'a [Text]),
+    /// All but the pod with this name, if there is one.
+    AllBut(Option<&'a str>),
 }
 
 impl ReadyPods {
     /// Returns true if at most one pod is ready.
     pub fn is_exclusive(&self) -> bool {
-        !matches!(self, Self::Condition { pick: Pick::All, .. } | Self::Kept(_))
+        matches!(self, Self::Condition { pick: Pick::Newest, .. } | Self::Leader(_))
     }
 
     /// Returns the type of the condition on which the readiness of pods depends, if any.
     pub fn condition(&self) -> Option<&str> {
         match self {
             Self::Condition { kind, .. } => Some(kind),
-            Self::Leader(_) | Self::Kept(_) => None,
+            Self::Leader(_) | Self::Followers(_) | Self::Kept(_) => None,
         }
     }
 
@@ -91,6 +116,7 @@ impl ReadyPods {
         match self {
             Self::Condition { kind, pick: Pick::All } => Chosen::WithCondition(kind),
             Self::Leader(pod) => Chosen::Named(pod.as_slice()),
+            Self::Followers(leader) => Chosen::AllBut(leader.as_deref()),
             Self::Kept(pods) => Chosen::Named(pods),
             Self::Condition { kind, pick: Pick::Newest } => {
                 let candidates = pods.iter().filter(|pod| pod.is_ready());
@@ -114,6 +140,7 @@ impl Chosen<'_> {
         match self {
             Self::WithCondition(kind) => pod.condition(kind).is_some_and(|condition| condition.is_true),
             Self::Named(names) => names.binary_search(&pod.key.name).is_ok(),
+            Self::AllBut(leader) => *leader != Some(&*pod.key.name),
         }
     }
 }
@@ -176,10 +203,28 @@ pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
     if !serving.is_empty() {
         return serving;
     }
-    let mut chosen = pods.into_values().filter_map(|(target, _, was_chosen)| was_chosen.then_some(target));
-    match (chosen.next(), chosen.next()) {
-        (Some(only), None) => vec![only],
-        _ => Vec::new(),
+    let chosen = pods.into_values().filter_map(|(target, _, was_chosen)| was_chosen.then_some(target));
+    only(chosen).into_iter().collect()
+}
+
+/// Returns the pod that was not chosen when its endpoint was written, if it is the only one: where
+/// the followers of a leader are chosen, it is the leader.
+pub fn left_out_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
+    let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
+    let left_out = endpoints.filter(|endpoint| {
+        let EndpointConditions { serving, terminating, .. } = endpoint.conditions;
+        serving == Some(false) && terminating.is_none()
+    });
+    let pods = left_out.filter_map(|endpoint| endpoint.target_ref.as_ref());
+    let pods: BTreeMap<_, _> = pods.map(|pod| ((&pod.name, &pod.uid), pod)).collect();
+    only(pods.into_values())
+}
+
+/// Returns the only item.
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    match (items.next(), items.next()) {
+        (only, None) => only,
+        _ => None,
     }
 }
 
@@ -216,6 +261,9 @@ pub enum InvalidReadiness {
     /// The Lease has no name.
     #[error("lease has no name")]
     LeaseName,
+    /// The value of `role` is unknown.
+    #[error("lease.role is neither Leader nor Follower")]
+    Role,
     /// The value of `pick` is unknown.
     #[error("pick is neither All nor Newest")]
     Pick,
@@ -238,6 +286,7 @@ pub(crate) struct RawReadiness {
 struct RawLease {
     #[serde(deserialize_with = "text::or_empty")]
     name: Text,
+    role: Option<Text>,
 }
 
 impl TryFrom<RawReadiness> for Readiness {
@@ -257,8 +306,12 @@ impl TryFrom<RawReadiness> for Readiness {
                 Ok(Self::Condition { kind, pick })
             }
             (None, Some(_)) if pick.is_some() => Err(InvalidReadiness::PickWithLease),
-            (None, Some(RawLease { name })) if name.is_empty() => Err(InvalidReadiness::LeaseName),
-            (None, Some(RawLease { name })) => Ok(Self::Lease { name }),
+            (None, Some(RawLease { name, .. })) if name.is_empty() => Err(InvalidReadiness::LeaseName),
+            (None, Some(RawLease { name, role })) => match role.as_deref() {
+                None | Some("Leader") => Ok(Self::Lease { name, role: Role::Leader }),
+                Some("Follower") => Ok(Self::Lease { name, role: Role::Follower }),
+                Some(_) => Err(InvalidReadiness::Role),
+            },
             _ => Err(InvalidReadiness::NotOne),
         }
     }
@@ -301,25 +354,27 @@ mod tests {
         Arc::new(EndpointSlice { endpoints: ready.iter().map(endpoint).collect(), ..Default::default() })
     }
 
-    /// The table of the module, row by row, for both ways to choose a pod.
+    /// The table of the module, row by row, for each way to choose a pod.
     #[test]
     fn an_endpoint_is_ready_if_its_pod_is_ready_chosen_and_stays() {
         let of = |kind: &str| ReadyPods::Condition { kind: kind.into(), pick: Pick::All };
-        let (by_condition, leader, nobody) =
-            (of(LEADER), ReadyPods::Leader(Some("a".into())), ReadyPods::Leader(None));
+        let by_condition = of(LEADER);
+        let [leader, of_another] = ["a", "b"].map(|name| ReadyPods::Leader(Some(name.into())));
+        let [followers, of_it] = ["b", "a"].map(|name| ReadyPods::Followers(Some(name.into())));
         for publish in [false, true] {
             for ready in [false, true] {
                 for deleted in [false, true] {
                     for chosen in [false, true] {
                         let pod = pod("a", ready, Some((chosen, None)), deleted);
-                        let by_lease = if chosen { &leader } else { &nobody };
+                        let by_lease = if chosen { &leader } else { &of_another };
+                        let follows = if chosen { &followers } else { &of_it };
                         let serving = ready && chosen;
                         let want = EndpointConditions {
                             ready: Some(publish || serving && !deleted),
                             serving: Some(serving),
                             terminating: (chosen || deleted).then_some(deleted),
                         };
-                        for pods in [&by_condition, by_lease] {
+                        for pods in [&by_condition, by_lease, follows] {
                             let chosen = pods.among(&[&pod], &[]);
                             assert_eq!(
                                 endpoint_conditions(&pod, Some(&chosen), publish),
@@ -334,6 +389,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn with_nobody_who_leads_each_pod_follows_and_none_leads() {
+        let a = pod("a", true, None, false);
+        let has = |role: Role| role.beside(None).among(&[&a], &[]).has(&a);
+        assert_eq!((has(Role::Leader), has(Role::Follower)), (false, true));
+        assert!(Role::Leader.beside(None).is_exclusive() && !Role::Follower.beside(None).is_exclusive());
+    }
+
+    #[test]
+    fn the_only_pod_that_slices_leave_out_leads_the_others() {
+        let out = |names: &[&str]| {
+            let mut slice = (*slice(names)).clone();
+            for endpoint in &mut slice.endpoints {
+                endpoint.conditions = EndpointConditions { serving: Some(false), ..Default::default() };
+            }
+            Arc::new(slice)
+        };
+        let check = |slices: &[Arc<EndpointSlice>], want: Option<&str>| {
+            assert_eq!(left_out_in(slices).map(|pod| &*pod.name), want, "{slices:?}");
+        };
+        check(&[], None);
+        check(&[slice(&["b"])], None);
+        check(&[out(&["a"]), slice(&["b"])], Some("a"));
+        check(&[out(&["a"]), out(&["a"])], Some("a"));
+        check(&[out(&["a", "b"])], None);
+        // It follows, and is not ready.
+        let mut unready = (*out(&["b"])).clone();
+        unready.endpoints[0].conditions.terminating = Some(false);
+        check(&[out(&["a"]), Arc::new(unready.clone())], Some("a"));
+        check(&[Arc::new(unready)], None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Services that send traffic to a leader only: by Lease and by a condition of the pods.
+//! Services that send traffic to a leader only, or to its followers: by Lease and by a condition of
+//! the pods.
 
 use std::time::Duration;
 
@@ -474,4 +475,143 @@ async fn a_stranger_that_has_left_is_not_told_any_more() {
     harness.renew("", 1).await;
     harness.pass(Duration::from_secs(1)).await;
     assert_eq!(harness.accepted(), "Accepted");
+}
+
+/// Two Services for one election: `web` has the followers, and `primary` the leader.
+async fn both(holder: &str) -> Harness {
+    let (mut primary, mut leader) = (service(), selector_with(json!({"lease": {"name": "web"}})));
+    leader["metadata"]["name"] = json!("primary");
+    primary["metadata"] = json!({"name": "primary",
+        "annotations": {"kube-endpoint-manager.github.io/endpoint-selector": "primary"}});
+    primary["spec"] = json!({"ports": primary["spec"]["ports"]});
+    start(json!({"lease": {"name": "web", "role": "Follower"}}), [primary, leader, lease(holder)]).await
+}
+
+impl Harness {
+    /// Returns the ready pods of both Services, by number: the leaders, and the followers.
+    fn led(&self) -> (Vec<u8>, Vec<u8>) {
+        let of = |service: &str| {
+            let slices = self.list("endpointslices").into_iter();
+            let slices =
+                slices.filter(|it| it["metadata"]["labels"]["kubernetes.io/service-name"] == service);
+            let endpoints = slices.flat_map(|it| it["endpoints"].as_array().cloned().unwrap_or_default());
+            let ready = endpoints.filter(|it| it["conditions"]["ready"] == true);
+            let number = |it: Value| it["addresses"][0].as_str().unwrap()[7..].parse().unwrap();
+            let mut ready: Vec<u8> = ready.map(number).collect();
+            ready.sort_unstable();
+            ready
+        };
+        (of("primary"), of("web"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_election_has_a_service_of_the_leader_and_one_of_its_followers() {
+    let harness = both("a_1").await;
+    // Nobody knows who leads.
+    assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
+    harness.lead("a_1", 4).await;
+    assert_eq!(harness.led(), (vec![1], vec![2, 3]));
+    harness.server.clear_request_log();
+    harness.lead("a_1", 60).await;
+    assert_eq!(harness.sent("update", "endpointslices"), 0);
+
+    for (holder, number) in [("b_2", 2), ("c_3", 3), ("a_4", 1), ("b_5", 2)] {
+        harness.renew(holder, 1).await;
+        let mut followed_at = None;
+        for moment in 0..500 {
+            let (leaders, followers) = harness.led();
+            assert!(leaders.len() < 2 && !followers.is_empty(), "{moment}: {leaders:?} {followers:?}");
+            if leaders == [number] && !followers.contains(&number) {
+                followed_at.get_or_insert(moment);
+                assert_eq!(followers.len(), 2, "the one before follows");
+            }
+            harness.pass(Duration::from_millis(1)).await;
+        }
+        assert!(followed_at.is_some_and(|moment| moment < 50), "{followed_at:?}");
+    }
+    assert_eq!(harness.sent("update", "endpointslices"), 8, "each change takes one write of each");
+    assert_eq!(harness.gauge("leader_changes_total"), 8.0, "both Services have the Lease");
+    assert!(harness.reasons().is_empty(), "{:?}", harness.reasons());
+    harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_dead_leader_each_pod_follows_and_no_event_says_so() {
+    let harness = both("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.pass(Duration::from_millis(12_900)).await;
+    assert_eq!(harness.led(), (vec![1], vec![2, 3]));
+    harness.server.clear_request_log();
+    harness.pass(Duration::from_millis(200)).await;
+    assert_eq!(harness.sent("get", "leases"), 2, "both Services ask once");
+    assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
+    assert_eq!(
+        (harness.reasons(), harness.gauge("services_without_leader")),
+        (vec!["NobodyLeads".into()], 1.0)
+    );
+    assert_eq!(harness.accepted(), "HolderRecognised");
+    harness.lead("c_3", 2).await;
+    assert_eq!(harness.led(), (vec![3], vec![1, 2]));
+    assert_eq!(harness.reasons(), ["LeaderBack", "NobodyLeads"]);
+    // It releases the Lease.
+    harness.renew("", 1).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
+    // A stranger leads none of the pods, and the status says so.
+    harness.lead("host-7", 4).await;
+    assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
+    assert_eq!(harness.accepted(), "HolderNotRecognised");
+    harness.lead("a_1", 2).await;
+    // A leader that is not ready is no follower, either.
+    harness.set_ready("a", false).await;
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.led(), (vec![], vec![2, 3]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_the_followers_and_always_leaves_one() {
+    let harness = both("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.server.clear_request_log();
+    let harness = harness.restart().await;
+    assert_eq!(harness.led(), (vec![1], vec![2, 3]));
+    harness.lead("a_1", 30).await;
+    assert_eq!(harness.sent("update", "endpointslices"), 0, "nothing has changed for the new process");
+    // Until the new process knows the leader, the followers stay, and a pod that comes waits.
+    let harness = harness.restart().await;
+    harness.load([pod("d", 4, "stable", true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.led(), (vec![1], vec![2, 3]));
+    // The followers go: a pod that may lead is better than no pod.
+    harness.set_ready("b", false).await;
+    harness.delete_now("pods", "c").await;
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.led(), (vec![1], vec![1, 4]));
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.led(), (vec![1], vec![4]));
+    // The leader dies together with the process.
+    let harness = harness.restart().await;
+    assert_eq!(harness.led(), (vec![1], vec![4]));
+    harness.pass(Duration::from_secs(16)).await;
+    assert_eq!(harness.led(), (vec![], vec![1, 4]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_are_taken_over_without_a_leader() {
+    let pods = [("a", 1), ("b", 2)].map(|(name, number)| pod(name, number, "stable", true));
+    let readiness = json!({"lease": {"name": "web", "role": "Follower"}});
+    let harness = Harness::start(pods.into_iter().chain([service(), selector_with(readiness)])).await;
+    harness.attach().await;
+    harness.pass_with(20, &["10.1.0.1", "10.1.0.2"]).await;
+    assert_eq!(harness.slices(), ["own: 1 2"]);
+    assert_eq!(harness.reasons(), ["EndpointsTakenOver"]);
+    // The leader comes, and goes while nobody can say which pods are chosen.
+    harness.load([lease("a_1")]);
+    harness.lead("a_1", 4).await;
+    assert_eq!(harness.slices(), ["own: 1! 2"]);
+    let path = "/apis/kube-endpoint-manager.github.io/v1alpha1/namespaces/default/endpointselectors/stable";
+    harness.send("DELETE", path, "application/json", &json!({})).await;
+    harness.pass(Duration::from_secs(20)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2"]);
 }

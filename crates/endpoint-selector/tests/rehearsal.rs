@@ -234,6 +234,16 @@ async fn a_service_that_will_follow_a_leader_needs_one() {
     harness.patch("leases", "web", renew("a_1")).await;
     harness.pass(Duration::from_secs(241)).await;
     assert_eq!(harness.rehearsed(), "True Rehearsed take spec.selector out of Service web");
+    // Its followers need any ready pod but the leader, and no leader.
+    let followers = json!({"spec": {"readiness": {"lease": {"role": "Follower"}}}});
+    harness.patch("endpointselectors", "stable", followers).await;
+    harness.pass(Duration::from_secs(3)).await;
+    let alone =
+        "False NoReadyPod Service web: EndpointSelector stable selects no ready pod beside a, which leads";
+    assert_eq!(harness.rehearsed(), alone);
+    harness.patch("leases", "web", renew("x_1")).await;
+    harness.pass(Duration::from_secs(31)).await;
+    assert_eq!(harness.rehearsed(), "True Rehearsed take spec.selector out of Service web");
 }
 
 #[tokio::test(start_paused = true)]

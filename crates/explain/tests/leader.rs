@@ -25,11 +25,15 @@ pub(crate) fn lease(holder: &str, renewed: &str) -> Value {
 
 /// Returns three ready pods. The slices show those of `ready`.
 fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects {
+    cluster_of(&[1, 2, 3], ready, others)
+}
+
+fn cluster_of(pods: &[usize], ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects {
     let node = json!({"kind": "Node", "metadata": {"name": "node-a", "labels": {}},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let app = json!({"app": "web"});
-    let pods = [1, 2, 3].map(|number| pod(number, &app, true));
-    let mut slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], ready);
+    let mut slice = own_with(SELECTOR_CONTROLLER, pods, ready);
+    let pods = pods.iter().map(|number| pod(*number, &app, true));
     for endpoint in slice["endpoints"].as_array_mut().unwrap() {
         // The plan leaves it out where the readiness does not choose a pod.
         if endpoint["conditions"]["ready"] == false {
@@ -38,6 +42,12 @@ fn cluster(ready: &[usize], others: impl IntoIterator<Item = Value>) -> Objects 
     }
     let objects = [node, service(&json!({})), slice].into_iter().chain(pods).chain(others);
     Objects::read(objects).unwrap()
+}
+
+/// The Service of the followers of the same election.
+pub(crate) fn followers(ready: &[usize], lease: Option<Value>) -> Objects {
+    let readiness = json!({"lease": {"name": "web", "role": "Follower"}});
+    cluster(ready, [selector(&readiness)].into_iter().chain(lease))
 }
 
 pub(crate) fn by_lease(ready: &[usize], lease: Option<Value>) -> Objects {
@@ -153,4 +163,68 @@ fn all_pods_with_a_condition_are_named() {
         [selector(&json!({"condition": LEADER})), with_condition(1, 1), with_condition(2, 2)],
     );
     insta::assert_snapshot!(told(&objects));
+}
+
+#[test]
+fn the_followers_of_a_leader_are_counted_and_it_is_told_apart() {
+    insta::assert_snapshot!(told(&followers(&[1, 3], Some(lease("web-2_6bb9", &recent())))));
+}
+
+#[test]
+fn followers_need_no_leader() {
+    let leads = |ready: &[usize], lease: Option<Value>| {
+        let objects = followers(ready, lease);
+        assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
+        let topology = objects.topology(0.0);
+        let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
+        explained.selected_by.unwrap().leads.unwrap().to_string()
+    };
+    let all = &[1, 2, 3];
+    let old = "2026-01-01T00:00:11.000000Z";
+    let said = [
+        leads(all, None),
+        leads(all, Some(lease("", &recent()))),
+        leads(all, Some(lease("host-7_6bb9", &recent()))),
+        leads(all, Some(lease("web-1_6bb9", old))),
+        // Clocks that differ by minutes do not make a follower of the leader.
+        leads(&[2, 3], Some(lease("web-1_6bb9", old))),
+        // It is deleted, and has not expired.
+        leads(&[2, 3], None),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+/// Both come from one choice of the leader.
+#[test]
+fn diff_wants_the_followers_that_explain_counts() {
+    let (old, new) = ("2026-01-01T00:00:11.000000Z".to_owned(), recent());
+    let cases = [
+        (&[2, 3][..], "web-1", &new, true),
+        (&[1, 2, 3], "web-1", &new, false),
+        (&[1, 2, 3], "web-1", &old, true),
+        (&[1, 2, 3], "", &new, true),
+        (&[2, 3], "", &new, false),
+        (&[1, 3], "web-1", &new, false),
+    ];
+    for (published, holder, renewed, is_right) in cases {
+        let objects = followers(published, Some(lease(holder, renewed)));
+        let changes = diff(&objects, now(), &Options::default()).unwrap();
+        assert_eq!(changes.is_empty(), is_right, "{published:?} {holder} {changes:#?}");
+    }
+}
+
+#[test]
+fn a_leader_alone_leaves_its_followers_without_an_endpoint() {
+    let selector = selector(&json!({"lease": {"name": "web", "role": "Follower"}}));
+    let objects = cluster_of(&[1], &[], [selector, lease("web-1_6bb9", &recent())]);
+    insta::assert_snapshot!(told(&objects));
+}
+
+#[test]
+fn a_lease_of_followers_that_could_not_be_read_is_not_missing() {
+    let mut objects = followers(&[1, 3], None);
+    objects.note_lease_unread(kube_endpoint_core_model::ObjectKey::new("default", "web"));
+    let topology = objects.topology(0.0);
+    let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
+    insta::assert_snapshot!(explained.selected_by.unwrap().leads.unwrap(), @"Lease web could not be read; the slices show that web-2 leads; 2 pods follow");
 }

@@ -57,6 +57,8 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         .collect();
     let lease =
         json!({"selector": {"matchLabels": {"tier": "front"}}, "readiness": {"lease": {"name": "l"}}});
+    let mut followers = lease.clone();
+    followers["readiness"]["lease"]["role"] = json!("Follower");
     let held = |holder: &str| {
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": now().to_string()}})
@@ -89,6 +91,8 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         ),
         ("the leader", with(&[selector(&json!({"spec": lease})), held("web-2_x")])),
         ("nobody leads", with(&[selector(&json!({"spec": lease})), held("web-9_x")])),
+        ("its followers", with(&[selector(&json!({"spec": followers})), held("web-9_x")])),
+        ("only the leader", with(&[selector(&json!({"spec": followers})), held("web-2_x")])),
         (
             "a write is refused",
             with(&[selector(&conditions(json!([

@@ -7,7 +7,9 @@ use std::time::Duration;
 use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::lease::{LONGEST_DURATION, Named};
 use kube_endpoint_core_model::time::rfc3339;
-use kube_endpoint_core_model::{EndpointSelector, ObjectKey, PlannedEvent, Timestamp, harmless};
+use kube_endpoint_core_model::{
+    EndpointSelector, ObjectKey, PlannedEvent, Readiness, Role, Timestamp, harmless,
+};
 use serde_json::{Value, json};
 
 use super::leader::Patience;
@@ -95,11 +97,12 @@ impl HolderFinding {
     }
 
     /// Returns the message about a holder whose identity names no pod, or several.
-    fn refusal(&self, identity: &str, names_several: bool) -> String {
+    fn refusal(&self, identity: &str, names_several: bool, role: Role) -> String {
         let names = if names_several { "several" } else { "none" };
-        let effect = match self.awaited {
-            Some(at_most) => format!("the ready endpoints stay {at_most}"),
-            None => "no endpoint is ready".to_owned(),
+        let effect = match (role, self.awaited) {
+            (Role::Follower, _) => "the leader is a ready endpoint, too".to_owned(),
+            (Role::Leader, Some(at_most)) => format!("the ready endpoints stay {at_most}"),
+            (Role::Leader, None) => "no endpoint is ready".to_owned(),
         };
         format!(
             "the Lease has the holder \"{identity}\", which names {names} of the selected pods, so {effect}; the name, \
@@ -117,9 +120,9 @@ pub(super) fn accepted(selector: &EndpointSelector, found: Option<HolderFinding>
         // A key of a label may have any length.
         return refused("InvalidSelector", harmless(&error.to_string(), LONGEST_MESSAGE).into_owned());
     }
-    if !selector.names_lease() {
+    let Some(Readiness::Lease { role, .. }) = selector.readiness else {
         return accepted(ACCEPTED, String::new());
-    }
+    };
     let before = condition_of(selector, ACCEPTED).filter(|_| is_observed(selector));
     let was = |reason: &str| before.is_some_and(|before| *before.reason == *reason);
     let Some(found) = found else {
@@ -134,7 +137,7 @@ pub(super) fn accepted(selector: &EndpointSelector, found: Option<HolderFinding>
             accepted(RECOGNISED, found.note())
         }
         Some(Holder::NotRecognised { identity, names_several }) => {
-            refused(NOT_RECOGNISED, found.refusal(identity, *names_several))
+            refused(NOT_RECOGNISED, found.refusal(identity, *names_several, role))
         }
         Some(Holder::Absent) | None if was(RECOGNISED) => accepted(RECOGNISED, found.note()),
         None if was(NOT_RECOGNISED) => {
@@ -406,6 +409,10 @@ mod tests {
         let several = finding(Holder::of("a_b", Named::Several), true);
         let several = accepted(&selector(spec(), Value::Null), Some(several));
         assert!(several.message.contains("names several of the selected pods"), "{}", several.message);
+        let mut of_followers = spec();
+        of_followers["readiness"]["lease"]["role"] = json!("Follower");
+        let stranger = accepted(&selector(of_followers, Value::Null), Some(unknown(true)));
+        assert!(stranger.message.contains("so the leader is a ready endpoint, too"), "{}", stranger.message);
     }
 
     #[test]
@@ -461,7 +468,7 @@ mod tests {
         let Holder::NotRecognised { identity, .. } = Holder::of(&"x\n".repeat(300_000), Named::Nobody) else {
             panic!("it is recognised");
         };
-        let message = HolderFinding::default().refusal(&identity, false);
+        let message = HolderFinding::default().refusal(&identity, false, Role::Leader);
         assert!(message.len() < 600, "{}", message.len());
     }
 

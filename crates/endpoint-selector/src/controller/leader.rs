@@ -9,8 +9,8 @@ use kube_endpoint_controller_runtime::SyncError;
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
 use kube_endpoint_core_model::readiness::serving_pods_in;
 use kube_endpoint_core_model::{
-    EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Service,
-    Text, harmless,
+    EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Role,
+    Service, Text, harmless,
 };
 use tokio::time::Instant;
 
@@ -76,6 +76,30 @@ pub(super) enum NobodyLeads {
     NoCondition { kind: Text },
 }
 
+/// The pods that a Lease tells.
+enum Found {
+    /// This one leads.
+    Led(Text),
+    /// Nobody knows yet who leads, and the slices show that these serve.
+    Published(Vec<Text>),
+    Nobody(NobodyLeads),
+}
+
+impl Found {
+    /// Returns those of the pods, which are sorted by name, that may be ready endpoints.
+    fn ready_pods(self, role: Role, pods: &[Arc<Pod>]) -> ReadyPods {
+        let goes_on = |name| pod_named(pods, name).is_some_and(|pod| pod.is_ready() && !pod.is_terminating());
+        match (self, role) {
+            (Self::Led(pod), _) => role.beside(Some(pod)),
+            (Self::Nobody(_), _) => role.beside(None),
+            (Self::Published(mut names), Role::Leader) if names.len() < 2 => role.beside(names.pop()),
+            // Somebody who may lead is better than no follower.
+            (Self::Published(names), Role::Follower) if !names.iter().any(goes_on) => role.beside(None),
+            (Self::Published(names), _) => ReadyPods::Kept(names.into()),
+        }
+    }
+}
+
 /// The pod that the identity of a holder named when a sync saw it first.
 #[derive(Debug, PartialEq)]
 pub(super) struct NamedPod {
@@ -107,50 +131,55 @@ impl SelectorReconciler {
         service: &Service,
         selector: &EndpointSelector,
     ) -> Choice {
-        let lease = match (&selector.readiness, lease_of(selector)) {
+        let (role, lease) = match (&selector.readiness, lease_of(selector)) {
             (Some(Readiness::Condition { kind, pick }), _) => {
                 let ready_pods = Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick });
                 let leadership = Some(with_condition(runtime, &service.key, kind));
                 return Choice { ready_pods, leadership, error: None };
             }
-            (Some(Readiness::Lease { .. }), Some(lease)) => lease,
+            (Some(Readiness::Lease { role, .. }), Some(lease)) => (*role, lease),
             _ => return Choice { ready_pods: None, leadership: Some(Leadership::Unsaid), error: None },
         };
         let (standing, error) = self.standing(runtime, &lease).await;
         let pods = runtime.cluster().pods_of(&service.key);
-        let chosen = match &standing {
+        let found = match &standing {
             Standing::Holder(identity, version) => {
                 let chosen = self.led(runtime, &service.key, &lease, (identity, *version), &pods);
                 self.recognise(selector, Some(identity), &pods, true, None);
-                chosen.map(|pod| vec![pod])
+                match chosen {
+                    Ok(pod) => Found::Led(pod),
+                    Err(reason) => Found::Nobody(reason),
+                }
             }
             Standing::Unknown(identity) => {
                 let kept = self.published(runtime, service, &pods);
-                let at_most = (kept.len() > 1).then(|| self.patience(runtime, &lease));
+                let is_awaited = role == Role::Leader && kept.len() > 1;
+                let at_most = is_awaited.then(|| self.patience(runtime, &lease));
                 self.recognise(selector, identity.as_ref(), &pods, false, at_most);
-                Ok(kept)
+                Found::Published(kept)
             }
-            Standing::Overdue => Ok(self.published(runtime, service, &pods)),
+            Standing::Overdue => Found::Published(self.published(runtime, service, &pods)),
             Standing::Nobody => {
                 let seen = self.leases.seen(&lease);
                 self.recognise(selector, None, &pods, true, None);
-                Err(nobody(&lease.name, seen.as_deref()))
+                Found::Nobody(nobody(&lease.name, seen.as_deref()))
             }
         };
-        let leadership = match chosen.as_deref() {
-            _ if pods.is_empty() => Some(Leadership::Unsaid),
-            Err(reason) => Some(Leadership::Nobody(reason.clone())),
-            Ok([]) => None,
-            Ok([name]) => pods.iter().find(|pod| pod.key.name == *name).map(|pod| with_pod(pod)),
-            Ok(_) => {
-                let at_most = self.patience(runtime, &lease);
-                Some(Leadership::Awaited { lease: lease.name.clone(), at_most })
-            }
+        let leadership = match &found {
+            // It has followers, whoever leads.
+            _ if role == Role::Follower || pods.is_empty() => Some(Leadership::Unsaid),
+            Found::Nobody(reason) => Some(Leadership::Nobody(reason.clone())),
+            Found::Led(name) => pod_named(&pods, name).map(with_pod),
+            Found::Published(names) => match &names[..] {
+                [] => None,
+                [name] => pod_named(&pods, name).map(with_pod),
+                _ => {
+                    let at_most = self.patience(runtime, &lease);
+                    Some(Leadership::Awaited { lease: lease.name.clone(), at_most })
+                }
+            },
         };
-        let mut names = chosen.unwrap_or_default();
-        let ready_pods =
-            if names.len() > 1 { ReadyPods::Kept(names.into()) } else { ReadyPods::Leader(names.pop()) };
-        Choice { ready_pods: Some(ready_pods), leadership, error }
+        Choice { ready_pods: Some(found.ready_pods(role, &pods)), leadership, error }
     }
 
     /// Returns the standing of the holder of a Lease. If the watch tells that it is overdue, this
@@ -188,11 +217,16 @@ impl SelectorReconciler {
         pods: &[Arc<Pod>],
     ) -> Result<Text, NobodyLeads> {
         let pod = by_identity(&lease.name, identity, pods)?;
-        let leads = runtime.with_state(service, |state| {
+        let (leads, is_another) = runtime.with_state(service, |state| {
             let first = || NamedPod { identity: identity.clone(), uid: pod.uid.clone(), replaced_at: None };
-            state.named.get_or_insert_with(first).leads(identity, version, &pod.uid)
+            let named = state.named.get_or_insert_with(first);
+            let is_another = named.uid != pod.uid;
+            (named.leads(identity, version, &pod.uid), is_another)
         });
         if leads {
+            if is_another {
+                self.metrics.leader_changed();
+            }
             return Ok(pod.key.name.clone());
         }
         self.leases.tell_next_change(lease);
@@ -234,10 +268,7 @@ impl SelectorReconciler {
     fn published(&self, runtime: &Runtime, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
-        let exists = |name: &Text, uid: &Text| {
-            let at = pods.binary_search_by(|pod| pod.key.name.cmp(name));
-            at.ok().and_then(|at| pods.get(at)).is_some_and(|pod| pod.uid == *uid)
-        };
+        let exists = |name, uid: &Text| pod_named(pods, name).is_some_and(|pod| pod.uid == *uid);
         let serving = serving_pods_in(&own).into_iter();
         serving.filter(|pod| exists(&pod.name, &pod.uid)).map(|pod| pod.name.clone()).collect()
     }
@@ -257,6 +288,12 @@ impl SelectorReconciler {
             runtime.record_event(&**service, &event);
         }
     }
+}
+
+/// Returns the pod with a name among pods that are sorted by it.
+fn pod_named<'a>(pods: &'a [Arc<Pod>], name: &Text) -> Option<&'a Pod> {
+    let at = pods.binary_search_by(|pod| pod.key.name.cmp(name)).ok()?;
+    pods.get(at).map(|pod| &**pod)
 }
 
 /// Returns who leads by a condition of the pods.

@@ -114,8 +114,9 @@ impl Observed {
                 return true;
             }
         }
-        // The watch may have brought a change meanwhile.
-        self.is_dead = self.deadline().is_some_and(|deadline| deadline <= now);
+        // The watch may have brought a change meanwhile. Syncs of several Services read one Lease,
+        // which has no deadline after the first.
+        self.is_dead |= self.deadline().is_some_and(|deadline| deadline <= now);
         if self.is_dead && !exists {
             self.lease = None;
         }
@@ -144,7 +145,7 @@ pub(super) struct Leases {
 /// Returns the key of the Lease on which the readiness of a selector's pods depends, if any.
 pub(super) fn lease_of(selector: &EndpointSelector) -> Option<ObjectKey> {
     match &selector.readiness {
-        Some(Readiness::Lease { name }) => {
+        Some(Readiness::Lease { name, .. }) => {
             Some(ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() })
         }
         _ => None,
@@ -299,6 +300,7 @@ fn selectors_of(lease: &ObjectKey, used: &Used) -> Vec<ObjectKey> {
 mod tests {
     use std::time::Duration;
 
+    use kube_endpoint_core_model::Role;
     use kube_endpoint_core_model::lease::Record;
     use kube_endpoint_informer::{Kind, Scope, StreamEvent};
 
@@ -359,8 +361,10 @@ mod tests {
             "it is not overdue yet"
         );
         assert_eq!(observed.standing(start + S(14)), unknown("a"));
-        assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15), true));
-        assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        for _ in 0..2 {
+            assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15), true));
+            assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        }
         assert!(observed.see(&lease(2, "a", 2), start + S(60)), "it has come back");
         assert_eq!(without_version(observed.standing(start + S(60))), holder("a"));
     }
@@ -427,7 +431,8 @@ mod tests {
             let old = self.cluster.endpoint_selector(&key);
             let new = EndpointSelector {
                 key,
-                readiness: (!lease.is_empty()).then(|| Readiness::Lease { name: lease.into() }),
+                readiness: (!lease.is_empty())
+                    .then(|| Readiness::Lease { name: lease.into(), role: Role::Leader }),
                 ..EndpointSelector::default()
             };
             self.cluster.apply(StreamEvent::Applied(new.clone()));

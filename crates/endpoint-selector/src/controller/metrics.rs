@@ -2,11 +2,14 @@
 
 use kube_endpoint_controller_runtime::KeyGauge;
 use kube_endpoint_core_model::ObjectKey;
+use metrics::{Counter, Unit, counter, describe_counter};
 
 use super::events::Situations;
 use super::leader::Leadership;
 
-/// The gauges of this controller.
+const LEADER_CHANGES: &str = "endpoint_selector_controller_leader_changes_total";
+
+/// The metrics of this controller.
 pub(super) struct Metrics {
     held: KeyGauge,
     without_selector: KeyGauge,
@@ -14,11 +17,18 @@ pub(super) struct Metrics {
     refused: KeyGauge,
     leftovers: KeyGauge,
     without_leader: KeyGauge,
+    leader_changes: Counter,
 }
 
 impl Metrics {
     pub(super) fn new() -> Self {
+        describe_counter!(
+            LEADER_CHANGES,
+            Unit::Count,
+            "Number of times that another pod began to lead the pods of a Service by its Lease"
+        );
         Self {
+            leader_changes: counter!(LEADER_CHANGES),
             held: KeyGauge::new(
                 "endpoint_selector_controller_held_hand_overs",
                 "Services between two controllers: slices of the previous one stay because the new one lacks a ready endpoint or may not write its slices",
@@ -48,7 +58,7 @@ impl Metrics {
 
     /// Registers the gauges.
     pub(super) fn start(&self) {
-        let Self { held, without_selector, not_accepted, refused, leftovers, without_leader } = self;
+        let Self { held, without_selector, not_accepted, refused, leftovers, without_leader, .. } = self;
         for gauge in [held, without_selector, not_accepted, refused, leftovers, without_leader] {
             gauge.start();
         }
@@ -65,6 +75,11 @@ impl Metrics {
     /// Counts a Service if nobody leads its pods.
     pub(super) fn leads(&self, service: &ObjectKey, leadership: &Leadership) {
         self.without_leader.put(service, matches!(leadership, Leadership::Nobody(_)));
+    }
+
+    /// Counts a change of the pod that leads.
+    pub(super) fn leader_changed(&self) {
+        self.leader_changes.increment(1);
     }
 
     /// Counts a selector.

@@ -16,7 +16,7 @@ use kube_endpoint_core_model::endpoint_selector::LONGEST_NAME;
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::{
     Backoff, EndpointSelector, EndpointSlice, Endpoints, LabelSelector, ObjectKey, PlannedEvent, Pod,
-    Readiness, ReadyPods, Service, Text, harmless,
+    Readiness, ReadyPods, Role, Service, Text, harmless,
 };
 use kube_endpoint_informer::{Change, Cluster};
 use kube_endpoint_slice_plan::{PlanInputs, plan};
@@ -167,6 +167,9 @@ impl SelectorReconciler {
         slices.into_iter().find(is_ready).ok_or_else(|| {
             let message = match ready_pods {
                 Some(ReadyPods::Leader(Some(pod))) => format!("Pod {pod}, which leads, is not ready"),
+                Some(ReadyPods::Followers(Some(pod))) => {
+                    format!("EndpointSelector {name} selects no ready pod beside {pod}, which leads")
+                }
                 Some(ReadyPods::Condition { kind, .. }) => {
                     format!("the condition {kind} is True of no ready pod of EndpointSelector {name}")
                 }
@@ -183,20 +186,19 @@ impl SelectorReconciler {
         selector: &EndpointSelector,
         pods: &[Arc<Pod>],
     ) -> Result<Option<ReadyPods>, Verdict> {
-        let lease = match (&selector.readiness, lease_of(selector)) {
+        let (role, lease) = match (&selector.readiness, lease_of(selector)) {
             (Some(Readiness::Condition { kind, pick }), _) => {
                 return Ok(Some(ReadyPods::Condition { kind: kind.clone(), pick: *pick }));
             }
-            (_, Some(lease)) => lease,
-            (_, None) => return Ok(None),
+            (Some(Readiness::Lease { role, .. }), Some(lease)) => (*role, lease),
+            _ => return Ok(None),
         };
         let refused =
             |reason: super::leader::NobodyLeads| Verdict::refused("NobodyLeads", reason.to_string());
-        match self.standing(runtime, &lease).await.0 {
+        let found = match self.standing(runtime, &lease).await.0 {
             Standing::Holder(identity, _) => {
                 self.recognise(selector, Some(&identity), pods, true, None);
-                let pod = by_identity(&lease.name, &identity, pods).map_err(refused)?;
-                Ok(Some(ReadyPods::Leader(Some(pod.key.name.clone()))))
+                by_identity(&lease.name, &identity, pods).map(|pod| pod.key.name.clone()).map_err(refused)
             }
             Standing::Unknown(_) | Standing::Overdue => {
                 let message = format!("no holder of Lease {} has renewed it yet", lease.name);
@@ -206,6 +208,11 @@ impl SelectorReconciler {
                 let seen = self.leases.seen(&lease);
                 Err(refused(nobody(&lease.name, seen.as_deref())))
             }
+        };
+        match found {
+            Err(reason) if role == Role::Leader => Err(reason),
+            // Without a leader each pod follows.
+            found => Ok(Some(role.beside(found.ok()))),
         }
     }
 

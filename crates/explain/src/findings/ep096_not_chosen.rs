@@ -9,7 +9,8 @@ pub(crate) use crate::models::leader::NotChosen;
 
 about! {
     /// `spec.readiness` lets a Service follow a leader ([leader.md](leader.md)). The slices list
-    /// the other pods as not ready, which is right as long as one pod is chosen.
+    /// the other pods as not ready, which is right as long as one pod is chosen. A Service of the
+    /// followers lists the leader so.
     EP096 "not-chosen" Info
     "The pod is ready, and the readiness of the EndpointSelector does not choose it."
 }

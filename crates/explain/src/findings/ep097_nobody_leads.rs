@@ -17,7 +17,8 @@ about! {
     /// Clients get no answer until a pod leads. By a Lease: it does not exist, nobody holds it, its
     /// holder no longer renews it, or the identity of the holder names none of the selected pods,
     /// or several. By a condition: it is `True` of no selected pod. In both cases the pod may also
-    /// not be ready itself. While a leader is changing, this is normal for some seconds.
+    /// not be ready itself. While a leader is changing, this is normal for some seconds. A Service
+    /// of followers needs no leader.
     EP097 "nobody-leads" Error
     "The readiness of the Service's EndpointSelector chooses no ready pod."
 }
@@ -37,7 +38,7 @@ impl Finding for NobodyLeads {
         let tolerate = inputs.options.slices.tolerate_unready_annotation;
         let is_chosen_from = !inputs.pods.is_empty() && !is_without_effect(inputs.service, tolerate);
         let leads = inputs.selected_by.and_then(|by| by.leads.as_ref());
-        let nobody = leads.filter(|leads| leads.nobody.is_some() && is_chosen_from);
+        let nobody = leads.and_then(Leads::without_leader).filter(|_| is_chosen_from);
         let found = nobody.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
         found.into_iter().collect()
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::readiness::{Chosen, serving_pod_in};
+use kube_endpoint_core_model::readiness::{Chosen, left_out_in, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Text, Timestamp,
-    harmless,
+    EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Role, Text,
+    Timestamp, harmless,
 };
 use serde::Serialize;
 
@@ -28,8 +28,12 @@ const LONGEST_IDENTITY: usize = 100;
 pub struct Leads {
     #[serde(flatten)]
     pub by: LeadsBy,
-    /// The pods that may be ready endpoints, by name.
+    /// The pods that lead, by name. They may be ready endpoints, unless the Service has the
+    /// followers.
     pub pods: Vec<Text>,
+    /// The number of the other pods, if these may be ready endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followers: Option<usize>,
     /// Since when the only one of them leads, by the clock of the writer.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -94,7 +98,9 @@ impl Leads {
     ) -> Option<Self> {
         let Selection::Attached { object, .. } = selection else { return None };
         match object.readiness.as_ref()? {
-            Readiness::Lease { name } => Some(Self::by_lease(objects, object, name, pods, slices, now)),
+            Readiness::Lease { name, role } => {
+                Some(Self::by_lease(objects, object, (name, *role), pods, slices, now))
+            }
             Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
         }
     }
@@ -102,16 +108,21 @@ impl Leads {
     fn by_lease(
         objects: &Objects,
         selector: &EndpointSelector,
-        name: &Text,
+        (name, role): (&Text, Role),
         pods: &[Arc<Pod>],
         slices: &[Arc<EndpointSlice>],
         now: Timestamp,
     ) -> Self {
         let key = ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() };
-        let published = published(slices);
+        let published = published(slices, role);
+        let followers = |leader: Option<&Text>| {
+            let follows = |pod: &&Arc<Pod>| !pod.is_terminal() && Some(&pod.key.name) != leader;
+            (role == Role::Follower).then(|| pods.iter().filter(follows).count())
+        };
         if objects.unread_leases.contains(&key) {
             return Self {
                 by: LeadsBy::UnreadLease { name: name.clone() },
+                followers: followers(published.as_ref()),
                 pods: published.into_iter().collect(),
                 since: None,
                 nobody: None,
@@ -145,8 +156,9 @@ impl Leads {
             since: pod.and(record.acquired),
             nobody: match &found {
                 Err(reason) => Some(reason.clone()),
-                Ok(pod) => not_ready(pod),
+                Ok(pod) => not_ready(pod).filter(|_| role == Role::Leader),
             },
+            followers: followers(pod.map(|pod| &pod.key.name)),
             pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
             by: LeadsBy::Lease {
                 name: name.clone(),
@@ -174,6 +186,7 @@ impl Leads {
                 None => Some(NoLeader::NoCondition),
             },
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
+            followers: None,
             by: LeadsBy::Condition { kind: kind.clone(), newest: pick == Pick::Newest },
         }
     }
@@ -182,7 +195,7 @@ impl Leads {
     pub(crate) fn ready_pods(&self) -> ReadyPods {
         match &self.by {
             LeadsBy::Lease { .. } | LeadsBy::UnreadLease { .. } => {
-                ReadyPods::Leader(self.pods.first().cloned())
+                self.role().beside(self.pods.first().cloned())
             }
             LeadsBy::Condition { kind, newest } => {
                 let pick = if *newest { Pick::Newest } else { Pick::All };
@@ -191,9 +204,27 @@ impl Leads {
         }
     }
 
+    /// Returns which pods the Service has.
+    pub(crate) fn role(&self) -> Role {
+        if self.followers.is_some() { Role::Follower } else { Role::Leader }
+    }
+
+    /// Returns the leadership if the Service needs a leader and none is ready.
+    pub(crate) fn without_leader(&self) -> Option<&Self> {
+        Some(self).filter(|it| it.nobody.is_some() && it.role() == Role::Leader)
+    }
+
+    /// Returns true if a pod may be a ready endpoint.
+    pub(crate) fn chooses(&self, pod: &Pod) -> bool {
+        self.pods.contains(&pod.key.name) == (self.role() == Role::Leader)
+    }
+
     /// Returns the reason why a pod that is ready is no ready endpoint.
     pub(crate) fn against(&self, pod: &Pod) -> NotChosen {
         match &self.by {
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } if self.followers.is_some() => {
+                NotChosen::Leader { lease: name.clone() }
+            }
             LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => {
                 NotChosen::NotTheHolder { lease: name.clone() }
             }
@@ -210,11 +241,16 @@ impl Leads {
     }
 }
 
-/// Returns the pod that the slices of the controller show serving.
-fn published(slices: &[Arc<EndpointSlice>]) -> Option<Text> {
+/// Returns the pod that leads by the slices of the controller: the only one that serves, or, of
+/// followers, the only one that is left out.
+fn published(slices: &[Arc<EndpointSlice>], role: Role) -> Option<Text> {
     let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
     let own: Vec<Arc<EndpointSlice>> = own.collect();
-    serving_pod_in(&own).map(|pod| pod.name.clone())
+    let pod = match role {
+        Role::Leader => serving_pod_in(&own),
+        Role::Follower => left_out_in(&own),
+    };
+    pod.map(|pod| pod.name.clone())
 }
 
 fn not_ready(pod: &Pod) -> Option<NoLeader> {
@@ -227,6 +263,17 @@ fn not_ready(pod: &Pod) -> Option<NoLeader> {
 
 impl fmt::Display for Leads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_leader(f)?;
+        match self.followers {
+            None => Ok(()),
+            Some(1) => f.write_str("; 1 pod follows"),
+            Some(all) => write!(f, "; {all} pods follow"),
+        }
+    }
+}
+
+impl Leads {
+    fn fmt_leader(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = |f: &mut fmt::Formatter<'_>| match self.since {
             Some(since) => write!(f, " since {since}"),
             None => Ok(()),
@@ -293,6 +340,8 @@ impl NoLeader {
 pub enum NotChosen {
     /// It does not hold the Lease.
     NotTheHolder { lease: Text },
+    /// It leads, and the Service has the followers.
+    Leader { lease: Text },
     /// Its condition is not true.
     WithoutCondition { condition: Text },
     /// Another pod with the condition is picked.
@@ -306,6 +355,10 @@ impl NotChosen {
             Self::NotTheHolder { .. } => {
                 "Nothing, if another pod should lead; else look at the pod's log: why does it not get the Lease?".to_owned()
             }
+            Self::Leader { .. } => {
+                "Nothing, if another pod is ready; else run more than one: the leader takes no part in this Service"
+                    .to_owned()
+            }
             Self::WithoutCondition { condition } | Self::NotTheNewest { condition, .. } => {
                 format!("Nothing, if another pod should lead; else set the condition {condition} of the pod to True now")
             }
@@ -317,6 +370,9 @@ impl fmt::Display for NotChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTheHolder { lease } => write!(f, "the pod does not hold Lease {lease}"),
+            Self::Leader { lease } => {
+                write!(f, "the pod holds Lease {lease}, and the Service has its followers")
+            }
             Self::WithoutCondition { condition } => {
                 write!(f, "the condition {condition} of the pod is not True")
             }
@@ -348,7 +404,7 @@ impl Objects {
         let name = names_selector(service)?.clone();
         let key = ObjectKey { namespace: service.key.namespace.clone(), name };
         match self.endpoint_selectors.get(&key)?.readiness.as_ref()? {
-            Readiness::Lease { name } => Some(name),
+            Readiness::Lease { name, .. } => Some(name),
             Readiness::Condition { .. } => None,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
-use kube_endpoint_core_model::{EndpointSelector, Pod, Service, Text, Timestamp};
+use kube_endpoint_core_model::{EndpointSelector, Pod, Role, Service, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::answer::Answer;
@@ -165,7 +165,7 @@ impl Rehearsal {
         pods.retain(lives);
         let leads = Leads::of(objects, selection, &pods, objects.slices_of(&service.key), now);
         let publishes_all = publish_not_ready(service, options.slices.tolerate_unready_annotation).0;
-        let is_chosen = |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.pods.contains(&pod.key.name));
+        let is_chosen = |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.chooses(pod));
         let is_ready =
             |pod: &&Arc<Pod>| publishes_all || pod.is_ready() && !pod.is_terminating() && is_chosen(pod);
         (self.pods, self.ready) = (pods.len(), pods.iter().filter(is_ready).count());
@@ -175,16 +175,22 @@ impl Rehearsal {
             [&pods, &present].map(|pods| pods.iter().map(|pod| &pod.key.name).collect());
         self.coming = Moving::of(then.difference(&today).copied());
         self.going = Moving::of(today.difference(&then).copied());
-        let nobody = leads.as_ref().filter(|leads| leads.nobody.is_some());
-        let is_known = leads.as_ref().is_none_or(|leads| nobody.is_some() || !leads.pods.is_empty());
-        match (self.pods, self.ready, nobody) {
+        let nobody = leads.as_ref().and_then(Leads::without_leader);
+        let is_known = leads
+            .as_ref()
+            .is_none_or(|it| nobody.is_some() || !it.pods.is_empty() || it.role() == Role::Follower);
+        let leader = leads.as_ref().filter(|it| it.role() == Role::Follower).and_then(|it| it.pods.first());
+        match (self.pods, self.ready, nobody, leader) {
             (0, ..) => self.no(format!("EndpointSelector {name} selects no pod")),
-            (_, 0, _) if !is_known => {
+            (_, 0, ..) if !is_known => {
                 self.not_known(format!("nobody knows who leads the pods of EndpointSelector {name}"));
             }
-            (_, 0, Some(leads)) => self.no(leads.to_string()),
-            (1, 0, None) => self.no(format!("the pod that EndpointSelector {name} selects is not ready")),
-            (all, 0, None) => {
+            (_, 0, Some(leads), _) => self.no(leads.to_string()),
+            (_, 0, None, Some(pod)) => {
+                self.no(format!("EndpointSelector {name} selects no ready pod beside {pod}, which leads"));
+            }
+            (1, 0, ..) => self.no(format!("the pod that EndpointSelector {name} selects is not ready")),
+            (all, 0, ..) => {
                 self.no(format!("none of the {all} pods that EndpointSelector {name} selects is ready"));
             }
             _ => {}

@@ -98,6 +98,7 @@ fn of_tests() -> Vec<Named> {
     unread.note_lease_unread(ObjectKey::new("default", "web"));
     let mut objects: Vec<Objects> =
         hints.map(|cluster| explanations::objects(&explanations::settled(cluster))).into();
+    objects.push(leader::followers(&[2, 3], None));
     objects.push(leader::by_lease(&[1], Some(leader::lease("web-1", "2026-01-01T00:10:00.000000Z"))));
     objects.push(unread);
     let mut nearly = explanations::objects(&explanations::settled(web().pods("wbe", 1)));

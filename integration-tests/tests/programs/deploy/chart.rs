@@ -5,11 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{read, read_dir, read_to_string};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser;
 use kube_endpoint_controllers::{Options, Settings};
+use kube_endpoint_integration_tests::leader_examples;
 use serde_json::{Value, json};
 
 use crate::deploy::manifests::{ADDONS, CRDS, KUSTOMIZATIONS, documents, only, rendered, root};
@@ -22,7 +23,8 @@ import helm_python as helm
 
 def render(request):
     try:
-        return {"Ok": chart.render(request["values"], name="any", namespace=request["namespace"])}
+        name = request["name"]
+        return {"Ok": chart.render(request["values"], name=name, namespace=request["namespace"])}
     except helm.HelmError as error:
         return {"Err": str(error)}
 
@@ -99,12 +101,17 @@ fn chart(name: &str) -> PathBuf {
 
 /// Renders values in namespaces. An error is Helm's text.
 fn render(requests: &[(Value, &str)]) -> Vec<Result<Output, String>> {
+    render_release(&chart(""), "any", requests)
+}
+
+/// As [`render`], with a chart and the name of a release.
+fn render_release(chart: &Path, name: &str, requests: &[(Value, &str)]) -> Vec<Result<Output, String>> {
     let requests: Vec<Value> = requests
         .iter()
-        .map(|(values, namespace)| json!({"values": values, "namespace": namespace}))
+        .map(|(values, namespace)| json!({"values": values, "name": name, "namespace": namespace}))
         .collect();
     let mut python = Command::new("python3");
-    python.args(["-c", SCRIPT]).arg(chart(""));
+    python.args(["-c", SCRIPT]).arg(chart);
     let mut python =
         python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     python.stdin.take().unwrap().write_all(json!(requests).to_string().as_bytes()).unwrap();
@@ -181,6 +188,15 @@ pub(crate) fn the_record_is_of_these_files() {
         "the chart changed: install Helm's renderer (integration-tests/helm.txt), and render it again with \
          INSTA_UPDATE=always cargo test -p kube-endpoint-integration-tests --test programs chart"
     );
+}
+
+/// The test of the example renders it without Helm.
+pub(crate) fn the_example_is_what_its_test_reads() {
+    let (name, namespace) = leader_examples::RELEASE;
+    let mut rendered = render_release(&leader_examples::path("chart", ""), name, &[(json!({}), namespace)]);
+    let rendered = rendered.remove(0).unwrap();
+    let objects: Vec<Value> = rendered.values().flat_map(|text| documents(text)).collect();
+    assert_eq!(objects, leader_examples::manifests("chart"));
 }
 
 /// This includes labels and namespaces. Helm makes the namespace of a release.

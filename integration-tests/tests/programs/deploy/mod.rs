@@ -39,6 +39,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             image::the_build_context_has_all_members_of_the_workspace,
             metrics_page::a_page_is_read,
             objects::a_misspelt_field_and_a_wrong_type_are_found,
+            objects::every_object_of_an_example_is_valid,
             pages::every_metric_in_the_table_exists,
             queries::tests::labels_of_results,
             queries::tests::mistakes_are_found,
@@ -74,6 +75,7 @@ pub(crate) fn tests() -> Vec<Tests> {
         ),
         tests!(programs::helm =>
             chart::each_value_changes_the_output,
+            chart::the_example_is_what_its_test_reads,
             chart::the_output_is_as_recorded,
             chart::wrong_values_and_other_namespaces_are_refused,
         ),

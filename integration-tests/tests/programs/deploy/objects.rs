@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::{apps, coordination, core, flowcontrol, policy, rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Definition;
+use kube_endpoint_integration_tests::leader_examples::{EXAMPLES, manifests};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub(crate) fn check(object: &Value) -> Result<(), String> {
     let kind = format!("{} {}", object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     match kind.as_str() {
         "apps/v1 Deployment" => read::<apps::v1::Deployment>(object),
+        "apps/v1 StatefulSet" => read::<apps::v1::StatefulSet>(object),
         "coordination.k8s.io/v1 Lease" => read::<coordination::v1::Lease>(object),
         "flowcontrol.apiserver.k8s.io/v1 FlowSchema" => read::<flowcontrol::v1::FlowSchema>(object),
         "policy/v1 PodDisruptionBudget" => read::<policy::v1::PodDisruptionBudget>(object),
@@ -36,6 +38,8 @@ pub(crate) fn check(object: &Value) -> Result<(), String> {
         "v1 ResourceQuota" => read::<core::v1::ResourceQuota>(object),
         "v1 Service" => read::<core::v1::Service>(object),
         "v1 ServiceAccount" => read::<core::v1::ServiceAccount>(object),
+        // The embedded server validates it where the examples run.
+        "kube-endpoint-manager.github.io/v1alpha1 EndpointSelector" => Ok(()),
         // Custom resources of the Prometheus operator. `alerts.rs` checks the rules.
         "monitoring.coreos.com/v1 PrometheusRule" | "monitoring.coreos.com/v1 ServiceMonitor" => Ok(()),
         _ => Err("is of an unknown kind".to_owned()),
@@ -49,6 +53,14 @@ pub(crate) fn every_object_is_valid() {
         for object in &objects {
             let name = format!("{kustomization}: {} {}", object["kind"], object["metadata"]["name"]);
             check(object).unwrap_or_else(|error| panic!("{name} {error}"));
+        }
+    }
+}
+
+pub(crate) fn every_object_of_an_example_is_valid() {
+    for example in EXAMPLES {
+        for object in manifests(example) {
+            check(&object).unwrap_or_else(|error| panic!("{example}: {} {error}", object["kind"]));
         }
     }
 }

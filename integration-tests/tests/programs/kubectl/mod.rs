@@ -6,6 +6,7 @@ mod common;
 mod described;
 mod embedded;
 mod everyday;
+mod examples;
 #[path = "../../../../crates/explain/tests/fault_manifests.rs"]
 mod fault_manifests;
 mod faults;
@@ -33,6 +34,7 @@ pub(crate) fn tests() -> Vec<Tests> {
             everyday::objects_are_applied_and_changed,
             everyday::objects_are_deleted,
             everyday::changes_are_watched,
+            examples::the_examples_of_leaders_are_accepted,
             faults::the_examples_of_faults_are_accepted,
             forms::every_kind_in_every_output_format,
             forms::every_kind_is_described,

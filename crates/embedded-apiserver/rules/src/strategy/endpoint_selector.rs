@@ -53,7 +53,10 @@ const SELECTOR: Schema = Schema::Object {
     required: &[],
 };
 const LEASE: Schema = Schema::Object {
-    fields: &[("name", Schema::Text { longest: LONGEST_LEASE_NAME, pattern: Some(NAME) })],
+    fields: &[
+        ("name", Schema::Text { longest: LONGEST_LEASE_NAME, pattern: Some(NAME) }),
+        ("role", Schema::OneOf(&["Leader", "Follower"])),
+    ],
     required: &["name"],
 };
 const READINESS: Schema = Schema::Object {

@@ -58,6 +58,30 @@ fn creates_are_answered_as_by_a_real_server() {
     assert!(refused > 20, "{refused}");
 }
 
+/// No recording has the role of a Lease: a real server answers as for `pick`, which is recorded.
+#[test]
+fn a_lease_has_one_of_two_roles() {
+    let recorded = recorded();
+    let request = |name: &str| {
+        let of_name = |one: &&Value| one["request"]["metadata"]["name"] == name;
+        recorded.iter().find(of_name).unwrap()["request"].clone()
+    };
+    let create = |role: &str| {
+        let mut selector = request("r-lease");
+        selector["spec"]["readiness"]["lease"]["role"] = json!(role);
+        let decoded = strategy::decode(&ENDPOINT_SELECTORS, selector).unwrap();
+        assert!(decoded.warnings.is_empty(), "the field is known");
+        strategy::before_create(&ENDPOINT_SELECTORS, decoded.object)
+    };
+    for role in ["Leader", "Follower"] {
+        let created = create(role).unwrap().object;
+        assert_eq!(created["spec"]["readiness"]["lease"], json!({"name": "scheduler", "role": role}));
+    }
+    let causes = causes(&create("Newest").unwrap_err().to_json()["details"]);
+    let wants = r#"Unsupported value: \"Newest\": supported values: \"Leader\", \"Follower\""#;
+    assert!(causes.iter().any(|cause| cause.contains(wants)), "{causes:?}");
+}
+
 #[test]
 fn merge_patches_change_what_a_real_server_lets_them_change() {
     let steps = recorded();
