@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::{PrefixedCondition, RareFields};
 use kube_endpoint_core_model::publish::publish_not_ready;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, Pick, ReadyPods, Timestamp};
+use kube_endpoint_core_model::{AddressType, EndpointSlice, Pick, ReadyPods, Role, Timestamp};
 use kube_endpoint_slice_plan::plan_and_keep;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -147,6 +148,39 @@ fn a_service_that_publishes_pods_that_are_not_ready_takes_one_plan() {
     let serving =
         slices.iter().flat_map(|slice| &slice.endpoints).filter(|it| it.conditions.serving == Some(true));
     assert_eq!(serving.count(), 1);
+}
+
+/// Followers may be many, so the next plan needs only the pods that changed, and no second plan.
+#[test]
+fn a_leader_in_another_slice_leaves_its_followers_in_one_plan() {
+    let follow = |cluster: &mut ClusterState, pod: usize| {
+        cluster.ready_pods = Some(Role::Follower.beside(Some(cluster.pods[pod].key.name.clone())));
+    };
+    let ready = |cluster: &ClusterState| published(cluster.existing_slices.as_deref().unwrap(), true).len();
+    let mut cluster = six_pods();
+    follow(&mut cluster, 0);
+    let mut cluster = cluster.synced();
+    assert_eq!(ready(&cluster), 5);
+    follow(&mut cluster, 5);
+    let plan = cluster.plan();
+    assert!(!plan.again && plan.write_count() == 2, "{plan}");
+    let cluster = cluster.after(&plan);
+    assert_eq!(ready(&cluster), 5);
+
+    let (_, state) = cluster.with_inputs(plan_and_keep);
+    let state = state.unwrap();
+    let changed = |pod: usize| {
+        let pod = cluster.pods[pod].clone();
+        vec![ChangedPod { name: pod.key.name.clone(), now: Some(pod), ..ChangedPod::default() }]
+    };
+    for pod in [0, 5] {
+        let changed = changed(pod);
+        let (plan, _) = cluster.with_inputs(|inputs| state.clone().plan(inputs, &changed)).unwrap();
+        assert_eq!(plan.write_count(), 0, "a pod that leads or follows as before: {plan}");
+    }
+    let mut other = cluster.clone();
+    follow(&mut other, 0);
+    assert!(other.with_inputs(|inputs| state.plan(inputs, &[])).is_none());
 }
 
 /// With `All`, each pod decides for itself, so the next plan needs only the pods that changed.

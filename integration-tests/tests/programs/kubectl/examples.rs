@@ -10,7 +10,9 @@ const NOT_SERVED: [&str; 2] = ["Deployment", "StatefulSet"];
 
 pub(crate) fn the_examples_of_leaders_are_accepted() {
     let kubectl = Kubectl::start();
-    ["ops", "shop"].map(|namespace| kubectl.ok(&format!("create namespace {namespace}")));
+    for namespace in ["ops", "shop"] {
+        kubectl.ok(&format!("create namespace {namespace}"));
+    }
     for example in EXAMPLES {
         let mut objects = manifests(example);
         let all = objects.len();
