@@ -110,6 +110,10 @@ impl Files {
         for kind in self.kinds.values_mut().filter(|kind| kind.has_manifests) {
             kind.extents.note_manifests(&self.of_manifests);
         }
+        let of_running_pods = std::mem::take(&mut self.of_running_pods);
+        if !of_running_pods.is_empty() {
+            self.kind("v1", "Pod").extents.note_all(&of_running_pods);
+        }
     }
 
     /// Returns how much the files have of a kind: in a namespace, or of all that they have.

@@ -75,6 +75,8 @@ pub(crate) struct Files {
     namespaces: BTreeSet<Text>,
     /// The namespaces with manifests.
     of_manifests: BTreeSet<Text>,
+    /// The namespaces with a pod that has a status: somebody has looked at a cluster.
+    of_running_pods: BTreeSet<Text>,
     /// Versions and kinds of which a file has the stored objects of all namespaces.
     of_all_namespaces: BTreeSet<(String, String)>,
     /// Files of folders that have no objects.
@@ -184,6 +186,7 @@ impl Files {
                 self.without_status.push(value);
                 return Ok(());
             }
+            self.of_running_pods.extend(value["metadata"]["namespace"].as_str().map(Text::from));
             self.nodes_of_pods.extend(value["spec"]["nodeName"].as_str().map(str::to_owned));
         }
         self.kind(&version, &kind).add(&value, is_stored)

@@ -90,6 +90,11 @@ fn pods_that_an_operator_makes_are_not_known() {
     let whole = stored_service("shop", "db") + &stored_pod("shop", "other", "a", "10.0.0.1");
     let linted = said("lint", &whole);
     assert!(linted.contains("error     EP030  shop/db"), "{linted}");
+    // So have files with a pod that has a status.
+    let running = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: other, namespace: shop, labels: {app: other}}\nspec: {containers: \
+         [{name: a, image: a}]}\nstatus: {phase: Running, podIP: 10.0.0.1, conditions: [{type: Ready, status: \"True\"}]}\n";
+    let linted = said("lint", &(service("shop", "db", "app: db") + running));
+    assert!(linted.contains("error     EP030  shop/db"), "{linted}");
 }
 
 /// A controller adds the labels.
