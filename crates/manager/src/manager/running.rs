@@ -100,7 +100,7 @@ impl Running {
         drop(before);
         let again_at = Instant::now() + START_PERIOD;
         if !drained {
-            // The new ledgers learn of the writes that were given up: a later write is not the last.
+            // The new ledgers learn of the abandoned writes: a later write may not be the last.
             for kind in self.blueprint.outputs() {
                 parts.cluster.ledger(kind).writes_abandoned(Instant::now().into_std());
             }

@@ -138,7 +138,7 @@ impl MirroringReconciler {
     }
 }
 
-/// Returns the Endpoints. Those of which the cache has only a part come from the server.
+/// Returns the Endpoints. If the cache has only a part of them, they come from the server.
 async fn endpoints(
     runtime: &Runtime<MirroringReconciler>,
     key: &ObjectKey,
