@@ -45,7 +45,7 @@ pub(crate) struct Place {
     /// The namespace of the command line, or that of the context.
     namespace: String,
     files: Option<Arc<Files>>,
-    /// What the explanations have to know about the files.
+    /// The contents of the files, for the explanations.
     contents: Option<Arc<FileContents>>,
     /// The time of the files.
     at: Option<Timestamp>,

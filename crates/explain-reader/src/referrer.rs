@@ -96,7 +96,7 @@ impl Reader {
     pub async fn referrer(&self, of: &Referrer) -> Result<Reading, ReadError> {
         let object = self.newest(of).await?;
         if of.is_workload() {
-            return self.workload(of, object).await;
+            return Box::pin(self.workload(of, object)).await;
         }
         if of.kind == GATEWAY {
             return self.gateway(of, object).await;

@@ -1,5 +1,5 @@
-//! Runs the plugin for Windows under Wine. `KUBECTL_DIAGNOSE_SVC_EXE` names the program, which mingw
-//! links on Linux; without it, without Wine or without mingw the harness ignores the tests.
+//! Runs the plugin for Windows under Wine. `KUBECTL_DIAGNOSE_SVC_EXE` names the program, which
+//! mingw links on Linux; without it, without Wine or without mingw the harness ignores the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -62,7 +62,8 @@ const KINDS: [(&str, Bound, Webhook); 9] = [
     }),
     ("another dropped endpoint", Bound::Fought, |object, turn| {
         list(object).into_iter().filter(|list| !list.is_empty()).for_each(|list| {
-            list.remove(turn % list.len());
+            // Turns that are three apart, as those of one of three objects may be, differ, too.
+            list.remove((turn + turn / 3) % list.len());
         });
     }),
     ("the owner removed", Bound::Once, |object, _| object["metadata"]["ownerReferences"] = Value::Null),

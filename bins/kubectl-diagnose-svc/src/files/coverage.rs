@@ -1,5 +1,4 @@
-//! The namespaces of which the files have the objects of a kind: a dump, or a must-gather, may lack
-//! some.
+//! The namespaces whose objects of a kind the files have: a dump, or a must-gather, may lack some.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -71,7 +70,7 @@ fn namespace_in(path: &Path) -> Option<Text> {
 }
 
 impl Files {
-    /// Notes of which namespaces a file has all objects of its kinds. Stored objects of several
+    /// Notes the namespaces whose objects of a kind are all in a file. Stored objects of several
     /// namespaces are those of all: `kubectl get -A` has printed them.
     pub(super) fn cover(&mut self, of: OfFile) {
         let all: BTreeSet<Text> = of.stored.values().flatten().cloned().collect();

@@ -35,7 +35,7 @@ pub(super) struct Kind {
     /// The resource, if the rules of API servers know it.
     pub(super) resource: Option<&'static Resource>,
     pub(super) objects: BTreeMap<(Box<str>, Box<str>), Stored>,
-    /// The namespaces of which the files have them.
+    /// The namespaces whose objects the files have.
     pub(super) extents: Extents,
     /// True if a file lists all of them, of a namespace at least.
     pub(super) is_complete: bool,

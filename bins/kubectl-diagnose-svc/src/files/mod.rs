@@ -77,7 +77,7 @@ pub(crate) struct Files {
     of_manifests: BTreeSet<Text>,
     /// The namespaces with a pod that has a status: somebody has looked at a cluster.
     of_running_pods: BTreeSet<Text>,
-    /// Versions and kinds of which a file has the stored objects of all namespaces.
+    /// Versions and kinds whose stored objects of all namespaces are in a file.
     of_all_namespaces: BTreeSet<(String, String)>,
     /// Files of folders that have no objects.
     without_objects: BTreeSet<String>,

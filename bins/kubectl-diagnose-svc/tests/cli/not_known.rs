@@ -194,7 +194,7 @@ fn a_kind_may_be_known_in_one_namespace_only() {
     assert!(linted.contains("EP030  pay/ledger") && !linted.contains("of namespace pay"), "{linted}");
 }
 
-/// What was not read may be what would be written.
+/// An object that was not read may be one that would be written.
 #[test]
 fn doctor_does_not_say_that_nothing_would_be_written() {
     let without_slices = stored_service("shop", "web") + &stored_pod("shop", "web", "a", "10.0.0.1");

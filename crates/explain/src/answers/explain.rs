@@ -670,7 +670,7 @@ fn says(
         Publication::Ready if pod.runs_nothing => Some(false),
         Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
         // Files without slices may show another moment than that of the clients.
-        _ if !known.slices && (may_be_last || options.from_files()) => None,
+        _ if !known.slices && (may_be_last || options.are_from_files()) => None,
         _ => Some(pod.is_last_resort()),
     };
     let is_cause =

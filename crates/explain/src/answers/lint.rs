@@ -272,7 +272,7 @@ pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: 
             && (lint_options.include_info || lint.severity > Severity::Info)
     });
     problems.sort_by(Lint::worst_first);
-    let (known, from_files) = (options.known, options.from_files());
+    let (known, from_files) = (options.known, options.are_from_files());
     let not_read = Vec::new();
     LintReport { problems, services: checked.len(), checked, known, from_files, waiting, not_read }
 }

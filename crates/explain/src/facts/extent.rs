@@ -53,11 +53,11 @@ impl Extents {
     }
 }
 
-/// What files have of a cluster.
+/// The objects of a cluster that files have.
 #[derive(Clone, Debug, Default)]
 pub struct FileContents {
-    /// The kinds of which the files have something, by the name of the resource. About others, the
-    /// reading tells that they are not known.
+    /// The kinds that the files have, by the name of the resource. The reading tells that others are
+    /// not known.
     pub kinds: BTreeMap<&'static str, Extents>,
     /// The pods that workloads would make: they have no state, and no addresses.
     pub assumed: BTreeSet<ObjectKey>,

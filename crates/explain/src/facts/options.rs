@@ -117,7 +117,7 @@ impl Options {
     }
 
     /// Returns true if the objects are from files.
-    pub(crate) fn from_files(&self) -> bool {
+    pub(crate) fn are_from_files(&self) -> bool {
         self.files.is_some()
     }
 

@@ -43,7 +43,7 @@ const PAGE: &str = page_of_docs!("verdicts.md");
 /// The examples of codes, by identifier. A test makes them of the manifests.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// What a code means, with an example: its section of `docs/verdicts.md`.
+/// The meaning of a code, with an example: its section of `docs/verdicts.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CodeExplanation {
@@ -70,7 +70,7 @@ pub struct CodeExample {
     pub about: String,
     /// The message of the finding.
     pub message: String,
-    /// What to do, as a sentence.
+    /// The advice, as a sentence.
     pub remedy: String,
     pub commands: Vec<String>,
 }

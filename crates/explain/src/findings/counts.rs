@@ -71,7 +71,7 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], options: &O
         |pod: &&PodExplanation| answers(pod) || !service.is_headless() && pod.is_ending_and_serving();
     let may_receive = ready > 0 || deleted.iter().any(may_end);
     let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
-    let is_certain = known.slices || !may_receive && (pods.is_empty() || !options.from_files());
+    let is_certain = known.slices || !may_receive && (pods.is_empty() || !options.are_from_files());
     let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {
         selected: staying.len(),

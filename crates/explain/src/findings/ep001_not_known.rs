@@ -145,7 +145,7 @@ impl NotKnown {
             Selection::Attached { selector, .. } => Some(selector.to_string()),
             _ => None,
         };
-        Self { kinds, open, from_files: options.from_files(), selector: selector.filter(|_| are_unmade) }
+        Self { kinds, open, from_files: options.are_from_files(), selector: selector.filter(|_| are_unmade) }
     }
 }
 

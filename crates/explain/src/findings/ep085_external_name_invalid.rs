@@ -92,7 +92,7 @@ fn shortened(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
 fn misled(inputs: &FaultInputs<'_>, external_name: &str) -> Option<NoName> {
     let (objects, own) = (inputs.objects, &inputs.service.key);
     let first = service_of(external_name)?;
-    let from_files = inputs.options.from_files();
+    let from_files = inputs.options.are_from_files();
     // Who has another Service of a namespace has all of them; from a server, this is certain for
     // that of the alias only.
     let mut others = objects.services().filter(|key| *key != own && key.namespace == first.namespace);

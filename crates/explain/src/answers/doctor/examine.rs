@@ -19,7 +19,7 @@ pub fn examine(facts: &Facts, now: Timestamp) -> Report {
     let loops = judge(facts, now);
     let two_at_once = two_at_once(facts, &loops, now);
     let missing = missing(facts);
-    // What was not read may be what has to be written.
+    // An object that was not read may be one that has to be written.
     let is_known = |counts: &&Counts| !counts.writes.is_empty() || counts.not_read.is_empty();
     let changes = facts.changes.as_ref().ok().filter(is_known).map(changes);
     let to_do = to_do(facts, &loops, &two_at_once, &missing, changes.as_ref(), now);
