@@ -86,7 +86,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             };
             let fail_on = FailOn { severity: fail_on.severity(), strict: *strict };
             let place = Place::open(global, files).await?;
-            run_lint(&place, output, &options, place.scope(scope), &lint_options, fail_on).await
+            Box::pin(run_lint(&place, output, &options, place.scope(scope), &lint_options, fail_on)).await
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(args) => Box::pin(run_doctor(global, output, &options, &args.files)).await,
