@@ -1,8 +1,8 @@
 //! A server with a webhook, and a manager that runs on it: a Service `web` with pods, and a Service
 //! `db` whose Endpoints somebody wrote.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -11,11 +11,16 @@ use kube::client::Body;
 use kube_endpoint_controllers::{ApiClient, ContentType, ControllerStatus, Gates, Settings};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, LoggedRequest, ServiceError};
 use kube_endpoint_integration_tests::running_manager::{RunningManager, settings};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// A function that changes the object of a create or an update. The number is that of the request.
+/// A function that changes the object of a create or an update. The number counts the requests
+/// about the object, so that an order of requests about others decides nothing.
 pub(crate) type Webhook = fn(&mut Value, usize);
+
+/// The number of requests about each object.
+type Turns = Mutex<BTreeMap<String, usize>>;
 
 pub(crate) struct Cluster {
     pub(crate) server: EmbeddedApiServer,
@@ -81,7 +86,7 @@ pub(crate) fn settings_of_tests(max_endpoints_per_slice: usize) -> Settings {
     settings
 }
 
-async fn rewritten(request: Request<Body>, webhook: Webhook, turn: &AtomicUsize) -> Request<Body> {
+async fn rewritten(request: Request<Body>, webhook: Webhook, turns: &Turns) -> Request<Body> {
     let path = request.uri().path();
     let is_output = ["/endpointslices", "/endpoints"].iter().any(|plural| path.contains(plural));
     if !(is_output && matches!(*request.method(), Method::POST | Method::PUT)) {
@@ -89,7 +94,13 @@ async fn rewritten(request: Request<Body>, webhook: Webhook, turn: &AtomicUsize)
     }
     let (mut head, body) = request.into_parts();
     let mut object: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
-    webhook(&mut object, turn.fetch_add(1, Ordering::Relaxed));
+    let turn = {
+        let mut turns = turns.lock();
+        let turn = turns.entry(format!("{} {}", object["kind"], object["metadata"]["name"])).or_default();
+        *turn += 1;
+        *turn - 1
+    };
+    webhook(&mut object, turn);
     head.headers.remove(http::header::CONTENT_LENGTH);
     Request::from_parts(head, Body::from(object.to_string().into_bytes()))
 }
@@ -97,11 +108,11 @@ async fn rewritten(request: Request<Body>, webhook: Webhook, turn: &AtomicUsize)
 impl Cluster {
     /// Starts a manager on a server whose webhook rewrites the objects of creates and updates.
     pub(crate) fn rewriting(server: EmbeddedApiServer, settings: &Settings, webhook: Webhook) -> Self {
-        let (service, turn) = (server.service(), Arc::new(AtomicUsize::new(0)));
+        let (service, turns) = (server.service(), Arc::new(Turns::default()));
         let client = ApiClient::for_tests(tower::service_fn(move |request: Request<Body>| {
-            let (service, turn) = (service.clone(), Arc::clone(&turn));
+            let (service, turns) = (service.clone(), Arc::clone(&turns));
             async move {
-                let answer = service.oneshot(rewritten(request, webhook, &turn).await).await?;
+                let answer = service.oneshot(rewritten(request, webhook, &turns).await).await?;
                 Ok::<_, ServiceError>(answer)
             }
         }));

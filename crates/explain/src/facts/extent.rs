@@ -56,8 +56,8 @@ impl Extents {
 /// The objects of a cluster that files have.
 #[derive(Clone, Debug, Default)]
 pub struct FileContents {
-    /// The kinds that the files have, by the name of the resource. The reading tells that others are
-    /// not known.
+    /// The kinds that the files have, by the name of the resource. The reading tells that others
+    /// are not known.
     pub kinds: BTreeMap<&'static str, Extents>,
     /// The pods that workloads would make: they have no state, and no addresses.
     pub assumed: BTreeSet<ObjectKey>,

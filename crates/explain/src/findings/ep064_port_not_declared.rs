@@ -188,7 +188,7 @@ impl PortNotDeclared {
     }
 }
 
-/// The ports that the ready pods declare, looked up by number: a Service may have as many ports as its pods.
+/// The ports that the ready pods declare, by number: a Service may have as many ports as its pods.
 struct Declarations<'a> {
     pods: Vec<ReadyPod<'a>>,
     /// The positions of the pods that declare a number, with any protocol.
