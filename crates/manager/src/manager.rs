@@ -159,7 +159,7 @@ impl Manager {
     }
 
     /// Returns the client of the controllers.
-    #[cfg(feature = "ui")]
+    #[cfg(all(feature = "ui", feature = "embedded"))]
     pub(crate) fn client(&self) -> &ApiClient {
         self.blueprint.client()
     }

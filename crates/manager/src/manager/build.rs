@@ -81,7 +81,7 @@ impl Blueprint {
     }
 
     /// Returns the client of the controllers.
-    #[cfg(feature = "ui")]
+    #[cfg(all(feature = "ui", feature = "embedded"))]
     pub(super) fn client(&self) -> &ApiClient {
         &self.client
     }
