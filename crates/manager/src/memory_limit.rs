@@ -21,8 +21,8 @@ use crate::settings::Settings;
 /// about limits has the measurements.
 const PROGRAM: u64 = 13_000_000;
 const OBJECT: u64 = 1_000;
-/// A limit of a control group from which on it means that there is none: version 1 has a number for
-/// that, a little below 2^63.
+/// A control group with at least this limit has none: version 1 writes a number a little below 2^63
+/// for that.
 const NONE: u64 = 1 << 60;
 /// The time limit for a count, and the most bytes of its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
