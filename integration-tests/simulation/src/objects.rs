@@ -249,6 +249,7 @@ pub(crate) fn endpoint_selector(selector: u8, rule: Rule, app: u8, readiness: Re
         Readiness::Condition => json!({"condition": LEADS}),
         Readiness::Newest => json!({"condition": LEADS, "pick": "Newest"}),
         Readiness::Lease => json!({"lease": {"name": lease_name(selector)}}),
+        Readiness::Followers => json!({"lease": {"name": lease_name(0), "role": "Follower"}}),
     };
     let mut object = json!({
         "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::SyncError;
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
-use kube_endpoint_core_model::readiness::serving_pods_in;
+use kube_endpoint_core_model::readiness::{left_out_in, serving_pods_in};
 use kube_endpoint_core_model::{
     EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Role,
     Service, Text, harmless,
@@ -80,22 +80,20 @@ pub(super) enum NobodyLeads {
 enum Found {
     /// This one leads.
     Led(Text),
-    /// Nobody knows yet who leads, and the slices show that these serve.
+    /// Nobody knows yet who leads. The slices show that these serve, or that this one has led and is
+    /// no follower.
     Published(Vec<Text>),
     Nobody(NobodyLeads),
 }
 
 impl Found {
-    /// Returns those of the pods, which are sorted by name, that may be ready endpoints.
-    fn ready_pods(self, role: Role, pods: &[Arc<Pod>]) -> ReadyPods {
-        let goes_on = |name| pod_named(pods, name).is_some_and(|pod| pod.is_ready() && !pod.is_terminating());
-        match (self, role) {
-            (Self::Led(pod), _) => role.beside(Some(pod)),
-            (Self::Nobody(_), _) => role.beside(None),
-            (Self::Published(mut names), Role::Leader) if names.len() < 2 => role.beside(names.pop()),
-            // Somebody who may lead is better than no follower.
-            (Self::Published(names), Role::Follower) if !names.iter().any(goes_on) => role.beside(None),
-            (Self::Published(names), _) => ReadyPods::Kept(names.into()),
+    /// Returns the pods that may be ready endpoints.
+    fn ready_pods(self, role: Role) -> ReadyPods {
+        match self {
+            Self::Led(pod) => role.beside(Some(pod)),
+            Self::Nobody(_) => role.beside(None),
+            Self::Published(mut names) if names.len() < 2 => role.beside(names.pop()),
+            Self::Published(names) => ReadyPods::Kept(names.into()),
         }
     }
 }
@@ -152,13 +150,13 @@ impl SelectorReconciler {
                 }
             }
             Standing::Unknown(identity) => {
-                let kept = self.published(runtime, service, &pods);
+                let kept = self.published(runtime, service, role, &pods);
                 let is_awaited = role == Role::Leader && kept.len() > 1;
                 let at_most = is_awaited.then(|| self.patience(runtime, &lease));
                 self.recognise(selector, identity.as_ref(), &pods, false, at_most);
                 Found::Published(kept)
             }
-            Standing::Overdue => Found::Published(self.published(runtime, service, &pods)),
+            Standing::Overdue => Found::Published(self.published(runtime, service, role, &pods)),
             Standing::Nobody => {
                 let seen = self.leases.seen(&lease);
                 self.recognise(selector, None, &pods, true, None);
@@ -179,7 +177,7 @@ impl SelectorReconciler {
                 }
             },
         };
-        Choice { ready_pods: Some(found.ready_pods(role, &pods)), leadership, error }
+        Choice { ready_pods: Some(found.ready_pods(role)), leadership, error }
     }
 
     /// Returns the standing of the holder of a Lease. If the watch tells that it is overdue, this
@@ -263,14 +261,19 @@ impl SelectorReconciler {
         Patience::For(seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration()))
     }
 
-    /// Returns the pods that own slices show serving, if they still exist. `pods` are sorted by
-    /// name, and so is the result.
-    fn published(&self, runtime: &Runtime, service: &Service, pods: &[Arc<Pod>]) -> Vec<Text> {
+    /// Returns the pods that own slices show serving, if they still exist; for followers, the one
+    /// that is left out, so that a new process goes on as the last one. `pods` are sorted by name,
+    /// and so is the result.
+    fn published(&self, runtime: &Runtime, service: &Service, role: Role, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
+        let shown = match role {
+            Role::Leader => serving_pods_in(&own),
+            Role::Follower => left_out_in(&own).into_iter().collect(),
+        };
         let exists = |name, uid: &Text| pod_named(pods, name).is_some_and(|pod| pod.uid == *uid);
-        let serving = serving_pods_in(&own).into_iter();
-        serving.filter(|pod| exists(&pod.name, &pod.uid)).map(|pod| pod.name.clone()).collect()
+        let shown = shown.into_iter().filter(|pod| exists(&pod.name, &pod.uid));
+        shown.map(|pod| pod.name.clone()).collect()
     }
 
     /// Records who leads the pods of a Service, and the event about it if that is new.

@@ -44,6 +44,8 @@ word_enum! {
         "newest" Newest
         /// The one that holds the Lease with the number of the selector.
         "lease" Lease
+        /// All but the one that holds the Lease with the number 0.
+        "followers" Followers
     }
 }
 

@@ -97,6 +97,7 @@ impl Pieces {
         let readiness = match selector {
             0 => Readiness::Lease,
             1 => Readiness::Newest,
+            2 => self.random.pick(&[Readiness::Followers, Readiness::Followers, Readiness::Lease]),
             _ => self.random.pick(&all),
         };
         Change::EndpointSelector { selector, rule: Rule::App, app: 0, readiness }

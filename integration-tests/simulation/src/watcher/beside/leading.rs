@@ -20,6 +20,7 @@ const SERVING: &str = "an endpoint of a Service with one leader serves only if i
 const REVIVED: &str = "an endpoint becomes ready only if its pod has held the Lease shortly before";
 const DROPPED: &str = "an endpoint stays ready as long as its pod renews the Lease";
 const LEADER: &str = "within seconds the ready endpoint is the pod that leads";
+const FOLLOWERS: &str = "within seconds the ready endpoints are the pods that do not lead";
 const ONE_WRITE: &str = "a change of the leader is one write for each slice";
 
 /// How long a write may come after what caused it, and a sync after what started it, when nothing
@@ -47,14 +48,16 @@ pub struct Led {
     pub alive: usize,
     pub dead: usize,
     pub newest: usize,
+    /// Checks of the Services of followers, with a holder that lives.
+    pub followed: usize,
     /// Writes that were counted because the leader had changed.
     pub counted: usize,
 }
 
 impl Led {
-    fn counts(&mut self) -> [&mut usize; 7] {
-        let Self { exclusive, promoted, kept, alive, dead, newest, counted } = self;
-        [exclusive, promoted, kept, alive, dead, newest, counted]
+    fn counts(&mut self) -> [&mut usize; 8] {
+        let Self { exclusive, promoted, kept, alive, dead, newest, followed, counted } = self;
+        [exclusive, promoted, kept, alive, dead, newest, followed, counted]
     }
 
     /// Adds the counts of another run.
@@ -172,17 +175,36 @@ impl Beside {
                 Chosen::Some(pods.map(|(key, _)| key.clone()).collect())
             }
             Readiness::Newest => Chosen::Some(self.newest(service, selected).into_iter().collect()),
-            Readiness::Lease(lease) => match self.leases.tenures(lease).next() {
-                Some(tenure) if at < tenure.from + SOON => Chosen::Unknown,
-                Some(tenure) if at < tenure.end() => {
-                    let all = self.pods_in(service).filter(|(_, (pod, _))| selected.has(pod));
-                    let named = all.filter(|(key, (pod, _))| names(&tenure.holder, key, pod));
-                    let named: BTreeSet<String> = named.map(|(key, _)| key.clone()).collect();
-                    Chosen::Some(if named.len() == 1 { named } else { BTreeSet::new() })
-                }
-                Some(tenure) if at < tenure.end() + SOON => Chosen::Unknown,
-                _ => Chosen::Some(BTreeSet::new()),
-            },
+            Readiness::Lease(lease) => {
+                self.holder(service, selected, lease, at).map_or(Chosen::Unknown, Chosen::Some)
+            }
+            Readiness::Followers(lease) => {
+                let Some(leader) = self.holder(service, selected, lease, at) else { return Chosen::Unknown };
+                let others = self.listed(service, selected).filter(|(key, _)| !leader.contains(*key));
+                Chosen::Some(others.map(|(key, _)| key.clone()).collect())
+            }
+        }
+    }
+
+    /// Returns the selected pod that the holder of a Lease names, if it names one only. Returns
+    /// `None` if nobody can tell.
+    fn holder(
+        &self,
+        service: &str,
+        selected: &Selected,
+        lease: &str,
+        at: Duration,
+    ) -> Option<BTreeSet<String>> {
+        match self.leases.tenures(lease).next() {
+            Some(tenure) if at < tenure.from + SOON => None,
+            Some(tenure) if at < tenure.end() => {
+                let all = self.pods_in(service).filter(|(_, (pod, _))| selected.has(pod));
+                let named = all.filter(|(key, (pod, _))| names(&tenure.holder, key, pod));
+                let named: BTreeSet<String> = named.map(|(key, _)| key.clone()).collect();
+                Some(if named.len() == 1 { named } else { BTreeSet::new() })
+            }
+            Some(tenure) if at < tenure.end() + SOON => None,
+            _ => Some(BTreeSet::new()),
         }
     }
 
@@ -349,15 +371,16 @@ impl Beside {
         Ok(())
     }
 
-    /// Checks the ready endpoints of Services with one leader, if nothing has changed since
-    /// `until`.
+    /// Checks the ready endpoints of Services with one leader and of those with its followers, if
+    /// nothing has changed since `until`.
     fn judge_leaders(&mut self, at: Duration, until: Duration) -> Result<(), (String, Broken)> {
         let keys: Vec<String> = self.objects.services.keys().cloned().collect();
         for key in keys {
             let Some((Source::Attached(selected), since)) = self.objects.source(&key) else { continue };
             let service = &self.objects.services[&key];
             let changed = self.leading.last_of_pods(&key).map(|since| since.at).max(Some(since.at));
-            if !selected.is_exclusive() || service.publishes_unready || changed > Some(until) {
+            let is_judged = selected.is_exclusive() || matches!(selected.readiness, Readiness::Followers(_));
+            if !is_judged || service.publishes_unready || changed > Some(until) {
                 continue;
             }
             let chosen = self.chosen(&key, selected, at);
@@ -378,13 +401,16 @@ impl Beside {
                     own.flat_map(|slice| slice.ready().map(|it| it.address.as_str())).collect();
                 if want != got {
                     let detail = format!("{family}: {got:?} and not {want:?}");
-                    return Err((key.clone(), (LEADER, detail)));
+                    let rule = if selected.is_exclusive() { LEADER } else { FOLLOWERS };
+                    return Err((key.clone(), (rule, detail)));
                 }
             }
             let led = &mut self.leading.led;
             match &selected.readiness {
                 Readiness::Lease(lease) if self.leases.living(lease, at).is_some() => led.alive += 1,
                 Readiness::Lease(_) => led.dead += 1,
+                Readiness::Followers(lease) if self.leases.living(lease, at).is_some() => led.followed += 1,
+                Readiness::Followers(_) => {}
                 _ => led.newest += 1,
             }
         }

@@ -53,6 +53,8 @@ pub(super) enum Readiness {
     Newest,
     /// The one that holds this Lease, by namespace and name.
     Lease(String),
+    /// All but the one that holds this Lease.
+    Followers(String),
 }
 
 /// The pods of an EndpointSelector.
@@ -191,7 +193,12 @@ pub(super) fn selector_of(object: &Value) -> Selector {
     let is_valid = !all.is_empty() && all.iter().all(|it| !it.key.contains(' '));
     let readiness = &object["spec"]["readiness"];
     let readiness = if let Some(lease) = readiness["lease"]["name"].as_str() {
-        Readiness::Lease(format!("{}/{lease}", text(object, "/metadata/namespace")))
+        let key = format!("{}/{lease}", text(object, "/metadata/namespace"));
+        if readiness["lease"]["role"] == "Follower" {
+            Readiness::Followers(key)
+        } else {
+            Readiness::Lease(key)
+        }
     } else if readiness["pick"] == "Newest" {
         Readiness::Newest
     } else if readiness["condition"].is_string() {
