@@ -1,7 +1,7 @@
 //! A client that opens a connection for each request and writes down what came of it.
 
 use std::io::{ErrorKind, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     limit: u64,
     /// Source addresses, which take turns.
     #[arg(long, value_delimiter = ',', required = true)]
-    from: Vec<Ipv4Addr>,
+    from: Vec<IpAddr>,
 }
 
 /// One request, as a line of the client's output says it.
@@ -36,14 +36,14 @@ pub(crate) struct Request {
     pub(crate) at: f64,
     /// How long it took, in milliseconds.
     pub(crate) took: f64,
-    /// The pod that answered and its state, or the failure.
+    /// The pod that answered and its role, or the failure.
     pub(crate) answer: Result<(String, String), String>,
 }
 
 impl Request {
     fn line(&self) -> String {
         let (word, rest) = match &self.answer {
-            Ok((pod, state)) => ("answer", format!("{pod} {state}")),
+            Ok((pod, role)) => ("answer", format!("{pod} {role}")),
             Err(failure) => ("failure", failure.clone()),
         };
         format!("{:.3} {:.3} {word} {rest}", self.at, self.took)
@@ -53,7 +53,7 @@ impl Request {
     pub(crate) fn parse(line: &str) -> anyhow::Result<Self> {
         let words: Vec<&str> = line.split(' ').collect();
         let (at, took, answer) = match *words.as_slice() {
-            [at, took, "answer", pod, state] => (at, took, Ok((pod.to_owned(), state.to_owned()))),
+            [at, took, "answer", pod, role] => (at, took, Ok((pod.to_owned(), role.to_owned()))),
             [at, took, "failure", failure] => (at, took, Err(failure.to_owned())),
             _ => anyhow::bail!("`{line}` is no line about a request"),
         };
@@ -70,7 +70,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     });
     let mut ticks = interval(Duration::from_secs(1) / options.rate.max(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut sources = options.from.iter().cycle();
+    // Each process goes on where one before has ended, if no address sends 40 requests a second.
+    let begin = (now() * 40.0) as usize;
+    let mut sources = (begin..).flat_map(|round| options.from.iter().map(move |it| (*it, port(round))));
     let mut input = tokio::io::stdin();
     let mut bytes = [0];
     let end = async { while matches!(input.read(&mut bytes).await, Ok(1..)) {} };
@@ -78,8 +80,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         loop {
             ticks.tick().await;
             if let Some(from) = sources.next() {
-                let (from, to, lines) = (*from, options.to, lines.clone());
-                tokio::spawn(async move { lines.send(request(from, to).await) });
+                let (to, lines) = (options.to, lines.clone());
+                tokio::spawn(async move { lines.send(request(from.into(), to).await) });
             }
         }
     };
@@ -96,9 +98,21 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     std::process::exit(0)
 }
 
-async fn request(from: Ipv4Addr, to: SocketAddr) -> Request {
-    #[expect(clippy::disallowed_methods, reason = "the time of the logs of the cluster's programs")]
-    let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |it| it.as_secs_f64());
+/// The port from which all addresses send in a round. A node remembers for two minutes to which pod
+/// it sent a connection that nobody answered, and sends another from the same port there, too.
+/// These ports come again after ten minutes.
+fn port(round: usize) -> u16 {
+    32_768 + (round % 28_000) as u16
+}
+
+/// The time in seconds of the epoch, which all processes of the machine share.
+pub(crate) fn now() -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "processes compare it, with each other and with logs")]
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |it| it.as_secs_f64())
+}
+
+async fn request(from: SocketAddr, to: SocketAddr) -> Request {
+    let at = now();
     let begin = Instant::now();
     let answer = match timeout(LIMIT, exchange(from, to)).await {
         Err(_) => Err("timeout".to_owned()),
@@ -108,9 +122,9 @@ async fn request(from: Ipv4Addr, to: SocketAddr) -> Request {
     Request { at, took: begin.elapsed().as_secs_f64() * 1e3, answer }
 }
 
-async fn exchange(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<String> {
+async fn exchange(from: SocketAddr, to: SocketAddr) -> std::io::Result<String> {
     let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddrV4::new(from, 0).into())?;
+    socket.bind(from)?;
     let mut stream = socket.connect(to).await?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
     let mut text = String::new();
@@ -120,8 +134,8 @@ async fn exchange(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<String> {
 
 fn parse(text: &str) -> Option<(String, String)> {
     let (_, body) = text.split_once("\r\n\r\n")?;
-    let (pod, state) = body.trim_end().split_once(' ')?;
-    Some((pod.to_owned(), state.to_owned()))
+    let (pod, role) = body.trim_end().split_once(' ')?;
+    Some((pod.to_owned(), role.to_owned()))
 }
 
 fn failure(kind: ErrorKind) -> String {
@@ -139,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
-        let answer = Ok(("web-1".to_owned(), "draining".to_owned()));
+        let answer = Ok(("web-1".to_owned(), "leads".to_owned()));
         for answer in [answer, Err("refused".to_owned())] {
             let request = Request { at: 1_700_000_000.25, took: 0.5, answer };
             assert_eq!(Request::parse(&request.line()).ok(), Some(request));
@@ -148,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_pod_and_state() {
-        assert_eq!(parse("HTTP/1.0 200 OK\r\n\r\nweb-1 ready\n"), Some(("web-1".into(), "ready".into())));
+    fn an_answer_names_pod_and_role() {
+        assert_eq!(parse("HTTP/1.0 200 OK\r\n\r\nweb-1 leads\n"), Some(("web-1".into(), "leads".into())));
         assert_eq!(parse("HTTP/1.0 200 OK\r\n\r\n"), None);
         assert_eq!(parse(""), None);
     }

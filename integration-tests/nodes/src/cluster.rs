@@ -48,6 +48,13 @@ impl Cluster {
         run(command, object.to_string().as_bytes()).map(drop)
     }
 
+    /// Deletes a Deployment, and waits until its pods are gone.
+    pub(crate) fn delete(&self, deployment: &str) -> anyhow::Result<()> {
+        self.kubectl(&["delete", "deployment", deployment, "--ignore-not-found", "--cascade=foreground"])?;
+        let app = format!("--selector=app={deployment}");
+        self.kubectl(&["wait", "pod", &app, "--for=delete", "--timeout=60s"]).map(drop)
+    }
+
     /// Waits until a Deployment has its pods.
     pub(crate) fn wait_for(&self, deployment: &str) -> anyhow::Result<()> {
         self.kubectl(&["rollout", "status", "--timeout=180s", &format!("deployment/{deployment}")]).map(drop)
@@ -66,41 +73,61 @@ fn run(mut command: Command, input: &[u8]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// A watch of the API server, which ends when this is dropped.
+pub(crate) struct Events(Child);
+
+impl Events {
+    /// Passes each event to `take`. `path` is that of the kind, with a selector.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        path: &str,
+        mut take: impl FnMut(&Value) + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let path = format!("{path}&watch=1&timeoutSeconds=3600");
+        let mut command = cluster.command(&["run", "kubectl", "get", "--raw", &path]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let lines = child.stdout.take().context("kubectl has no standard output")?;
+        std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                if let Ok(event) = serde_json::from_str(&line) {
+                    take(&event);
+                }
+            }
+        });
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // It may have ended.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
 /// The watches of the pods and the slices of a Service.
 pub(crate) struct Watch {
     delays: Arc<Mutex<Delays>>,
-    children: Vec<Child>,
+    _events: [Events; 2],
 }
 
 impl Watch {
     /// Watches the pods with the label `app=APP` and the slices of the Service.
     pub(crate) fn new(cluster: &Cluster, app: &str, service: &str) -> anyhow::Result<Self> {
         let delays = Arc::new(Mutex::new(Delays::default()));
-        let mut children = Vec::new();
-        for (kind, path, selector) in [
-            (Kind::Pods, "api/v1/namespaces/default/pods", format!("app={app}")),
-            (
-                Kind::EndpointSlices,
-                "apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
-                format!("kubernetes.io/service-name={service}"),
-            ),
-        ] {
-            let path = format!("/{path}?watch=1&timeoutSeconds=3600&labelSelector={selector}");
-            let mut command = cluster.command(&["run", "kubectl", "get", "--raw", &path]);
-            let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-            let lines = child.stdout.take().context("kubectl has no standard output")?;
-            children.push(child);
+        let events = |kind, path: &str| {
             let delays = Arc::clone(&delays);
-            std::thread::spawn(move || {
-                for line in BufReader::new(lines).lines().map_while(Result::ok) {
-                    let at = Instant::now();
-                    if let Ok(event) = serde_json::from_str(&line) {
-                        delays.lock().unwrap_or_else(PoisonError::into_inner).event(at, kind, &event);
-                    }
-                }
-            });
-        }
-        Ok(Self { delays, children })
+            Events::new(cluster, path, move |event| {
+                delays.lock().unwrap_or_else(PoisonError::into_inner).event(Instant::now(), kind, event);
+            })
+        };
+        let pods = format!("/api/v1/namespaces/default/pods?labelSelector=app={app}");
+        let slices = format!(
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name={service}"
+        );
+        let events = [events(Kind::Pods, &pods)?, events(Kind::EndpointSlices, &slices)?];
+        Ok(Self { delays, _events: events })
     }
 
     /// Begins to measure.
@@ -111,15 +138,5 @@ impl Watch {
     /// The delays since the last call or `reset`.
     pub(crate) fn take(&self) -> Vec<Duration> {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now())
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            // It may have ended.
-            _ = child.kill();
-            _ = child.wait();
-        }
     }
 }

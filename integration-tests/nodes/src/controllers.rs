@@ -1,9 +1,10 @@
 //! The controllers that are compared, and those that every cluster needs.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::holders::pod_of;
 
 /// The environment variable with the path of kube-endpoint-manager.
 const BINARY: &str = "KEM_BINARY";
@@ -12,6 +13,9 @@ const BINARY: &str = "KEM_BINARY";
 const OTHERS: &str = "deployment-controller,replicaset-controller,garbage-collector-controller,\
 namespace-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller";
 const LOOPS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
+
+/// The option with which kube-endpoint-manager is the add-on.
+const ADDON: &str = "--controllers=endpoint-selector-controller";
 
 /// The controllers that write EndpointSlices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +37,10 @@ impl Subject {
 
     /// Starts them, and stops the others.
     pub(crate) fn start(self, cluster: &Cluster) -> anyhow::Result<()> {
-        stop(cluster)?;
         match self {
-            Self::Upstream => {
-                kube_controller_manager(cluster, "loops", LOOPS)?;
-            }
-            Self::Ours => {
-                let binary = std::env::var(BINARY)
-                    .with_context(|| format!("set {BINARY} to the path of kube-endpoint-manager"))?;
-                let words = ["start", "loops", &binary, "--leader-elect=false", "--secure-port=0"];
-                cluster.output(&words)?;
-            }
+            Self::Upstream => kube_controller_manager(cluster, "loops", LOOPS),
+            Self::Ours => kube_endpoint_manager(cluster, "loops", &[]),
         }
-        Ok(())
     }
 }
 
@@ -56,13 +51,28 @@ pub(crate) fn stop(cluster: &Cluster) -> anyhow::Result<()> {
 
 /// Starts the scheduler and the other loops of kube-controller-manager.
 pub(crate) fn start_others(cluster: &Cluster) -> anyhow::Result<()> {
-    cluster.output(&["stop", "others"])?;
-    cluster.output(&["stop", "scheduler"])?;
     kube_controller_manager(cluster, "others", OTHERS)?;
     let kubeconfig = format!("--kubeconfig={}", kubeconfig(cluster)?);
     let words =
         ["start", "scheduler", "kube-scheduler", &kubeconfig, "--leader-elect=false", "--secure-port=0"];
     cluster.output(&words).map(drop)
+}
+
+/// Starts the add-on as a process beside the API server.
+pub(crate) fn start_addon(cluster: &Cluster) -> anyhow::Result<()> {
+    kube_endpoint_manager(cluster, "addon", &[ADDON])
+}
+
+/// Stops the add-on.
+pub(crate) fn stop_addon(cluster: &Cluster) -> anyhow::Result<()> {
+    cluster.output(&["stop", "addon"]).map(drop)
+}
+
+fn kube_endpoint_manager(cluster: &Cluster, name: &str, options: &[&str]) -> anyhow::Result<()> {
+    let binary = std::env::var(BINARY)
+        .with_context(|| format!("set {BINARY} to the path of kube-endpoint-manager"))?;
+    let fixed = ["start", name, &binary, "--leader-elect=false", "--secure-port=0"];
+    cluster.output(&[&fixed, options].concat()).map(drop)
 }
 
 fn kube_controller_manager(cluster: &Cluster, name: &str, controllers: &str) -> anyhow::Result<()> {
@@ -77,6 +87,46 @@ fn kubeconfig(cluster: &Cluster) -> anyhow::Result<String> {
     Ok(cluster.output(&["run", "printenv", "KUBECONFIG"])?.trim().to_owned())
 }
 
+/// Gives the pods of a Deployment a kubeconfig, and the folder `/kept`, which outlives a container.
+pub(crate) fn with_kubeconfig(cluster: &Cluster, mut deployment: Value) -> anyhow::Result<Value> {
+    let pod = &mut deployment["spec"]["template"]["spec"];
+    pod["volumes"] = json!([
+        {"name": "kubeconfig", "hostPath": {"path": kubeconfig(cluster)?, "type": "File"}},
+        {"name": "kept", "emptyDir": {}},
+    ]);
+    let container = &mut pod["containers"][0];
+    container["env"] = json!([{"name": "KUBECONFIG", "value": "/kubeconfig"}]);
+    container["volumeMounts"] =
+        json!([{"name": "kubeconfig", "mountPath": "/kubeconfig"}, {"name": "kept", "mountPath": "/kept"}]);
+    Ok(deployment)
+}
+
+/// The process that holds a Lease, in one of the pods whose label `app` has the name of the Lease.
+pub(crate) struct Leader {
+    /// The name of its pod.
+    pub(crate) pod: String,
+    /// The number of its node.
+    pub(crate) node: String,
+    /// Its number in the namespace of the machine.
+    pub(crate) process: String,
+}
+
+impl Leader {
+    /// Finds it.
+    pub(crate) fn find(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
+        let lease = cluster.get(&["lease", name])?;
+        let pod = pod_of(lease["spec"]["holderIdentity"].as_str().unwrap_or_default()).to_owned();
+        ensure!(!pod.is_empty(), "nobody holds the Lease {name}");
+        let object = cluster.get(&["pod", &pod])?;
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let node = text(&object["spec"]["nodeName"]).replace("node-", "");
+        let container = text(&object["status"]["containerStatuses"][0]["containerID"]);
+        let process = cluster.output(&["pid", &node, &container.replace("containerd://", "")])?;
+        ensure!(!process.is_empty(), "{pod} has no process");
+        Ok(Self { pod, node, process: process.trim().to_owned() })
+    }
+}
+
 /// A Deployment of kube-endpoint-manager, which elects a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replicas {
@@ -84,14 +134,6 @@ pub(crate) struct Replicas {
     pub(crate) addon: bool,
     /// A container that restarts takes its Lease back.
     pub(crate) identity_file: bool,
-}
-
-/// The process of a leader.
-pub(crate) struct Leader {
-    /// The name of its pod.
-    pub(crate) pod: String,
-    /// Its number in the namespace of the machine.
-    pub(crate) process: String,
 }
 
 impl Replicas {
@@ -103,11 +145,11 @@ impl Replicas {
     /// Makes the Deployment anew, and waits until a replica leads. Old pods would know of earlier
     /// crashes, and the kubelet would restart their containers later.
     pub(crate) fn start(self, cluster: &Cluster) -> anyhow::Result<()> {
-        self.stop(cluster)?;
-        cluster.apply(&self.deployment(&kubeconfig(cluster)?))?;
+        cluster.delete(self.name())?;
+        cluster.apply(&self.deployment(cluster)?)?;
         cluster.wait_for(self.name())?;
         for _ in 0..60 {
-            if self.leader(cluster).is_ok() {
+            if Leader::find(cluster, self.name()).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(std::time::Duration::from_millis(500));
@@ -115,73 +157,35 @@ impl Replicas {
         anyhow::bail!("no replica of {} holds its Lease after 30 s", self.name())
     }
 
-    /// Deletes the Deployment, and waits until its pods are gone.
-    pub(crate) fn stop(self, cluster: &Cluster) -> anyhow::Result<()> {
-        cluster.kubectl(&[
-            "delete",
-            "deployment",
-            self.name(),
-            "--ignore-not-found",
-            "--cascade=foreground",
-        ])?;
-        let app = format!("--selector=app={}", self.name());
-        cluster.kubectl(&["wait", "pod", &app, "--for=delete", "--timeout=60s"]).map(drop)
-    }
-
-    /// The replica that holds the Lease.
-    pub(crate) fn leader(self, cluster: &Cluster) -> anyhow::Result<Leader> {
-        let lease = cluster.get(&["lease", self.name()])?;
-        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        let pods = cluster.get(&["pods", &format!("--selector=app={}", self.name())])?;
-        let pods = pods["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let names = |pod: &&Value| pod["metadata"]["name"].as_str().is_some_and(|it| holder.starts_with(it));
-        let pod = pods.iter().find(names).with_context(|| format!("`{holder}` names no pod"))?;
-        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-        let node = text(&pod["spec"]["nodeName"]).replace("node-", "");
-        let container =
-            text(&pod["status"]["containerStatuses"][0]["containerID"]).replace("containerd://", "");
-        let process = cluster.output(&["pid", &node, &container])?.trim().to_owned();
-        anyhow::ensure!(!process.is_empty(), "{} has no process", pod["metadata"]["name"]);
-        Ok(Leader { pod: text(&pod["metadata"]["name"]), process })
-    }
-
-    fn deployment(self, kubeconfig: &str) -> Value {
+    fn deployment(self, cluster: &Cluster) -> anyhow::Result<Value> {
         let mut command = vec![
             "kube-endpoint-manager".to_owned(),
-            "--kubeconfig=/cluster/kubeconfig".to_owned(),
             "--leader-elect-resource-namespace=default".to_owned(),
             format!("--leader-elect-resource-name={}", self.name()),
         ];
         if self.addon {
-            command.push("--controllers=endpoint-selector-controller".to_owned());
+            command.push(ADDON.to_owned());
         }
         if self.identity_file {
-            command.push("--leader-elect-identity-file=/identity/file".to_owned());
+            command.push("--leader-elect-identity-file=/kept/identity".to_owned());
         }
         let probe =
             json!({"httpGet": {"path": "/readyz", "port": 10270, "scheme": "HTTPS"}, "periodSeconds": 1});
         let container = json!({
             "name": "manager", "image": "localhost/nodes:1", "imagePullPolicy": "Never",
             "command": command, "readinessProbe": probe,
-            "volumeMounts": [
-                {"name": "cluster", "mountPath": "/cluster/kubeconfig"},
-                {"name": "identity", "mountPath": "/identity"},
-            ],
         });
-        let volumes = json!([
-            {"name": "cluster", "hostPath": {"path": kubeconfig, "type": "File"}},
-            {"name": "identity", "emptyDir": {}},
-        ]);
         let labels = json!({"app": self.name()});
-        json!({
+        let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": self.name()},
             "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
                 "metadata": {"labels": labels},
                 "spec": {
                     "automountServiceAccountToken": false, "enableServiceLinks": false,
-                    "containers": [container], "volumes": volumes,
+                    "containers": [container],
                 },
             }},
-        })
+        });
+        with_kubeconfig(cluster, deployment)
     }
 }

@@ -49,19 +49,24 @@ impl Figures {
         let part = |percent: usize| {
             ms(delays.get((delays.len() * percent / 100).min(delays.len().saturating_sub(1))))
         };
-        let kinds: Vec<String> =
-            self.failures.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let failed: usize = self.failures.values().sum();
-        let failed = if failed == 0 { "0".to_owned() } else { format!("{failed}: {}", kinds.join(", ")) };
         format!(
-            "| {scenario} | {controllers} | {} | {} | {failed} | {} | {} | {} | {} |",
+            "| {scenario} | {controllers} | {} | {} | {} | {} | {} | {} | {} |",
             self.rounds,
             self.requests,
+            self.failed(),
             delays.len(),
             part(50),
             part(90),
             ms(delays.last()),
         )
+    }
+
+    /// The number of failed requests, in total and by kind.
+    pub(crate) fn failed(&self) -> String {
+        let kinds: Vec<String> =
+            self.failures.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let failed: usize = self.failures.values().sum();
+        if failed == 0 { "0".to_owned() } else { format!("{failed}: {}", kinds.join(", ")) }
     }
 }
 
@@ -70,7 +75,7 @@ mod tests {
     use super::*;
 
     fn request(answer: Result<(), &str>) -> Request {
-        let answer = answer.map(|()| ("a".to_owned(), "ready".to_owned())).map_err(str::to_owned);
+        let answer = answer.map(|()| ("a".to_owned(), "follows".to_owned())).map_err(str::to_owned);
         Request { at: 0.0, took: 1.0, answer }
     }
 

@@ -5,6 +5,7 @@ mod cluster;
 mod controllers;
 mod delays;
 mod figures;
+mod holders;
 mod scenarios;
 mod serve;
 mod traffic;
@@ -17,7 +18,7 @@ use clap::Parser;
 enum Command {
     /// Do nothing, as the first process of a pod does.
     Pause,
-    /// Answer requests with the name of this pod and its state.
+    /// Answer requests with the name of this pod and its role.
     Serve(serve::Options),
     /// Send requests, each on a connection of its own, and write a line about each to standard
     /// output. Ends when standard input does.

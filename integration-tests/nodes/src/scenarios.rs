@@ -1,5 +1,7 @@
 //! The scenarios, and the program that plays them.
 
+mod leader;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -7,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Watch};
-use crate::controllers::{Replicas, Subject, start_others, stop};
+use crate::controllers::{Leader, Replicas, Subject, start_others, stop};
 use crate::figures::Figures;
 use crate::traffic::Traffic;
 use crate::workloads::{Workload, service};
@@ -38,6 +40,13 @@ enum Scenario {
     Attach,
     /// From kube-controller-manager to two replicas, and back.
     HandOver,
+    /// Rollouts of an operator whose Service sends to the leader: by its readiness, with either
+    /// strategy of the Deployment, and by an EndpointSelector.
+    LeaderRollout,
+    /// The leader of such an operator is killed.
+    LeaderKilled,
+    /// The leader's node has no network for 60 s.
+    LeaderNode,
 }
 
 /// Options of a measurement.
@@ -70,8 +79,15 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cluster = Cluster { script: options.cluster.clone() };
     start_others(&cluster)?;
-    print(Figures::HEADING);
+    let mut heading = "";
     for scenario in &options.scenarios {
+        let of_leader =
+            matches!(scenario, Scenario::LeaderRollout | Scenario::LeaderKilled | Scenario::LeaderNode);
+        let before =
+            std::mem::replace(&mut heading, if of_leader { leader::HEADING } else { Figures::HEADING });
+        if heading != before {
+            print(heading);
+        }
         let bed = Bed { cluster: &cluster, options };
         bed.play(*scenario).with_context(|| format!("scenario {scenario:?}"))?;
     }
@@ -124,6 +140,9 @@ impl Bed<'_> {
             Scenario::CrashOfAddon => self.crash(true),
             Scenario::Attach => self.attach(),
             Scenario::HandOver => self.hand_over(),
+            Scenario::LeaderRollout => self.leader_rollout(),
+            Scenario::LeaderKilled => self.leader_killed(),
+            Scenario::LeaderNode => self.leader_node(),
         }
     }
 
@@ -174,9 +193,7 @@ impl Bed<'_> {
         if app != "web" {
             watches.push(Watch::new(self.cluster, "web", "web")?);
         }
-        let object = self.cluster.get(&["service", "web"])?;
-        let address = format!("{}:80", object["spec"]["clusterIP"].as_str().unwrap_or_default());
-        let traffic = Traffic::new(self.cluster, &self.options.folder, &address, self.options.rate)?;
+        let traffic = self.traffic(&["1", "2"])?;
         sleep(Duration::from_secs(2));
         watches.iter().for_each(Watch::reset);
         let done = action(self.cluster);
@@ -187,6 +204,10 @@ impl Bed<'_> {
         Ok(Figures::new(rounds, &requests, delays))
     }
 
+    fn traffic(&self, nodes: &[&str]) -> anyhow::Result<Traffic> {
+        Traffic::new(self.cluster, &self.options.folder, self.options.rate, nodes)
+    }
+
     /// The changes are those of pods whose readiness flaps; the clients ask a Service in a rollout.
     fn crash(&self, addon: bool) -> anyhow::Result<()> {
         let replicas = Replicas { addon, identity_file: !self.options.no_identity_file };
@@ -195,7 +216,7 @@ impl Bed<'_> {
         let service_name = if addon { "selected" } else { "flapping" };
         if addon {
             Subject::Upstream.start(cluster)?;
-            self.selector("flapping")?;
+            self.selector("flapping", Value::Null)?;
             cluster.apply(&service(service_name, None, Some("flapping")))?;
         }
         replicas.start(cluster)?;
@@ -205,7 +226,7 @@ impl Bed<'_> {
         for _ in 0..self.options.rounds {
             replicas.start(cluster)?;
             sleep(Duration::from_secs(10));
-            let leader = replicas.leader(cluster)?;
+            let leader = Leader::find(cluster, replicas.name())?;
             let mut after = None;
             let figures = self.observe("flapping", service_name, 1, |cluster| {
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
@@ -213,7 +234,7 @@ impl Bed<'_> {
                 let killed = Command::new("kill").args(["-s", signal, &leader.process]).status()?;
                 ensure!(killed.success(), "the leader, process {}, has ended before", leader.process);
                 sleep(Duration::from_secs(20));
-                after = Some(replicas.leader(cluster)?.pod == leader.pod);
+                after = Some(Leader::find(cluster, replicas.name())?.pod == leader.pod);
                 cluster.wait_for("web")
             })?;
             let who = if after == Some(true) { "same pod leads" } else { "other pod leads" };
@@ -223,10 +244,11 @@ impl Bed<'_> {
                     .row(&format!("SIG{signal} to the leader{file}"), &format!("{}, {who}", replicas.name())),
             );
         }
-        replicas.stop(cluster)
+        cluster.delete(replicas.name())
     }
 
-    fn selector(&self, app: &str) -> anyhow::Result<()> {
+    /// Makes an EndpointSelector of the pods with the label `app=APP`.
+    fn selector(&self, app: &str, readiness: Value) -> anyhow::Result<()> {
         let crd = self.options.cluster.with_file_name("../../deploy/crds/endpointselectors.yaml");
         self.cluster.kubectl(&["apply", &format!("--filename={}", text(&crd)?)])?;
         self.cluster.kubectl(&[
@@ -237,14 +259,15 @@ impl Bed<'_> {
         ])?;
         self.cluster.apply(&json!({
             "apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
-            "metadata": {"name": app}, "spec": {"selector": {"matchLabels": {"app": app}}},
+            "metadata": {"name": app},
+            "spec": {"selector": {"matchLabels": {"app": app}}, "readiness": readiness},
         }))
     }
 
     fn attach(&self) -> anyhow::Result<()> {
         let replicas = Replicas { addon: true, identity_file: true };
         Subject::Upstream.start(self.cluster)?;
-        self.selector("web")?;
+        self.selector("web", Value::Null)?;
         replicas.start(self.cluster)?;
         POLITE.start(self.cluster)?;
         self.cluster.apply(&service("web", Some("web"), Some("web")))?;
@@ -261,7 +284,7 @@ impl Bed<'_> {
             Ok(())
         })?;
         print(&figures.row("attach and detach, with rollouts", replicas.name()));
-        replicas.stop(self.cluster)
+        self.cluster.delete(replicas.name())
     }
 
     fn hand_over(&self) -> anyhow::Result<()> {
@@ -280,7 +303,7 @@ impl Bed<'_> {
             print(&there.row("hand-over, with the start of pods", "to kube-endpoint-manager"));
             let back = self.observe("flapping", "flapping", 1, |cluster| {
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-                replicas.stop(cluster)?;
+                cluster.delete(replicas.name())?;
                 Subject::Upstream.start(cluster)?;
                 cluster.wait_for("web")
             })?;

@@ -3,14 +3,15 @@
 use std::cell::Cell;
 use std::process;
 use std::rc::Rc;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use kube_endpoint_api_client::client_from_config;
+use kube_endpoint_api_writer::Clock;
+use kube_endpoint_leader_election::{Elector, ElectorOptions, Leadership};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
-use tokio::time::sleep;
 
 /// The port of the requests.
 pub(crate) const PORT: u16 = 8080;
@@ -20,36 +21,26 @@ pub(crate) const PROBE_PORT: u16 = 8081;
 /// A behaviour of the readiness probe.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Probe {
-    /// It succeeds while the pod serves and does not drain.
-    Honest,
-    /// It always succeeds.
-    Lies,
+    /// It succeeds.
+    Succeeds,
     /// Each second probe fails.
     Flaps,
     /// It fails for three seconds of every ten.
     Pauses,
+    /// It succeeds while this pod leads.
+    Leads,
 }
 
 /// Options of a server.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Listen after so many milliseconds.
-    #[arg(long, default_value_t = 0)]
-    start_after: u64,
     /// Answer the readiness probe in this way.
-    #[arg(long, default_value = "honest")]
+    #[arg(long, default_value = "succeeds")]
     probe: Probe,
-    /// Serve for so many milliseconds after SIGTERM. 0 ends at once.
-    #[arg(long, default_value_t = 0)]
-    drain: u64,
-}
-
-/// The state that a pod's answers name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Starting,
-    Ready,
-    Draining,
+    /// Take part in the election with this Lease of the namespace `default`, and release it at
+    /// SIGTERM.
+    #[arg(long)]
+    elect: Option<String>,
 }
 
 /// Ends at SIGTERM.
@@ -58,45 +49,63 @@ pub(crate) async fn pause() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves until SIGTERM, and as long after it as the options say.
+/// Serves until SIGTERM, or until it has lost its Lease.
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
-    let state = Rc::new(Cell::new(State::Starting));
+    let leads = Rc::new(Cell::new(false));
     let local = LocalSet::new();
-    let of_probe = Rc::clone(&state);
+    let of_probe = Rc::clone(&leads);
     local.spawn_local(async move {
         let mut probes = 0_u64;
         let start = tokio::time::Instant::now();
         serve(PROBE_PORT, move || {
             probes += 1;
             let succeeds = match options.probe {
-                Probe::Honest => of_probe.get() == State::Ready,
-                Probe::Lies => true,
+                Probe::Succeeds => true,
                 Probe::Flaps => probes % 2 == 1,
                 Probe::Pauses => start.elapsed().as_secs() % 10 < 7,
+                Probe::Leads => of_probe.get(),
             };
             (if succeeds { "200 OK" } else { "503 Service Unavailable" }, String::new())
         })
         .await
     });
-    let of_server = Rc::clone(&state);
-    local.spawn_local(async move {
-        sleep(Duration::from_millis(options.start_after)).await;
-        of_server.set(State::Ready);
-        serve(PORT, move || {
-            let state = if of_server.get() == State::Draining { "draining" } else { "ready" };
-            ("200 OK", format!("{name} {state}\n"))
-        })
-        .await
+    let (of_server, pod) = (Rc::clone(&leads), name.clone());
+    local.spawn_local(serve(PORT, move || {
+        ("200 OK", format!("{pod} {}\n", if of_server.get() { "leads" } else { "follows" }))
+    }));
+    let end = local.run_until(async move {
+        match options.elect {
+            Some(lease) => Box::pin(elect(&name, &lease, leads)).await,
+            None => pause().await,
+        }
     });
-    local
-        .run_until(async move {
-            signal(SignalKind::terminate())?.recv().await;
-            state.set(State::Draining);
-            sleep(Duration::from_millis(options.drain)).await;
-            process::exit(0)
+    end.await?;
+    process::exit(0)
+}
+
+/// Takes part in an election, with the identity and the times of controller-runtime.
+async fn elect(pod: &str, lease: &str, leads: Rc<Cell<bool>>) -> anyhow::Result<()> {
+    let client = client_from_config(kube::Config::infer().await?).await?;
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+    let seed = uuid.bytes().fold(0, |seed: u64, byte| seed.rotate_left(7) ^ u64::from(byte));
+    let options = ElectorOptions::new("default", lease, format!("{pod}_{uuid}"));
+    #[expect(clippy::disallowed_methods, reason = "the time that the Lease shows to people")]
+    let clock = Clock::reading(jiff::Timestamp::now);
+    let (elector, mut leadership) = Elector::new(client, options, clock, seed)?;
+    tokio::task::spawn_local(async move {
+        while leadership.changed().await.is_ok() {
+            leads.set(matches!(*leadership.borrow(), Leadership::Leading { .. }));
+        }
+    });
+    let mut end = signal(SignalKind::terminate())?;
+    elector
+        .run(async {
+            end.recv().await;
+            None
         })
-        .await
+        .await?;
+    Ok(())
 }
 
 /// Answers each connection once and closes it first, so that clients keep their ports.

@@ -1,4 +1,4 @@
-//! Clients on both nodes, as child processes.
+//! Clients on the nodes, as child processes.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,20 +13,22 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Lets one client on each node send half of the requests to `to`, an address with a port.
-    pub(crate) fn new(cluster: &Cluster, folder: &Path, to: &str, rate: u32) -> anyhow::Result<Self> {
+    /// Lets one client on each of `nodes` ask the Service `web`, `rate` times a second together.
+    pub(crate) fn new(cluster: &Cluster, folder: &Path, rate: u32, nodes: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
-        let rate = (rate / 2).to_string();
+        let service = cluster.get(&["service", "web"])?;
+        let to = format!("{}:80", service["spec"]["clusterIP"].as_str().unwrap_or_default());
+        let rate = (rate as usize / nodes.len()).to_string();
         let client = |node: &str| {
             let from: Vec<String> = (1..=4).map(|it| format!("10.99.{node}.{it}")).collect();
             let file = folder.join(format!("requests-{node}"));
             let program = program.to_string_lossy();
-            let words = ["on", node, &program, "ask", to, "--rate", &rate, "--from", &from.join(",")];
+            let words = ["on", node, &program, "ask", &to, "--rate", &rate, "--from", &from.join(",")];
             let mut command = cluster.command(&words);
             command.stdin(Stdio::piped()).stdout(File::create(&file)?);
             anyhow::Ok((command.spawn()?, file))
         };
-        Ok(Self { clients: vec![client("1")?, client("2")?] })
+        Ok(Self { clients: nodes.iter().map(|node| client(node)).collect::<anyhow::Result<_>>()? })
     }
 
     /// Ends the clients, and returns all their requests.

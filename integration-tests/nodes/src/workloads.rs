@@ -26,7 +26,7 @@ impl Workload<'_> {
         if self.options.contains(&"flaps") { Ok(()) } else { cluster.wait_for(self.name) }
     }
 
-    fn deployment(&self) -> Value {
+    pub(crate) fn deployment(&self) -> Value {
         let probe =
             json!({"httpGet": {"path": "/", "port": PROBE_PORT}, "periodSeconds": 1, "failureThreshold": 1});
         let mut container = json!({
