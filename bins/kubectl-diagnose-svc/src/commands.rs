@@ -23,7 +23,7 @@ use crate::output::{Output, json, print, print_note};
 use crate::place::{FileFlags, Place};
 use crate::progress::ProgressLine;
 use crate::source::version;
-use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, manifests, retire, top, ui};
 
 /// How often a diff reads a cluster.
 const READINGS: usize = 3;
@@ -90,10 +90,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
         }
         Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(args) => Box::pin(run_doctor(global, output, &options, &args.files)).await,
-        Command::Retire(args) => match &args.convert {
-            Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
-            None => Box::pin(retire::run(global, output, args)).await,
-        },
+        Command::Retire(args) => Box::pin(retire::run(global, output, args)).await,
         Command::Ui(args) => ui::run(global, &options, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
@@ -247,7 +244,6 @@ async fn run_lint(
     report.not_read.iter().for_each(|note| print_note(note));
     match output.format {
         Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,
-        Format::Junit => print(&junit::junit(&report, fail_on)?)?,
         _ => output.print_as("LintReport", &report, |_| report.text(output.layout_of_table()))?,
     }
     Ok(report.exit_code(fail_on))

@@ -16,7 +16,6 @@ mod config_flags;
 mod connect;
 mod doctor;
 mod files;
-mod junit;
 mod manifests;
 mod output;
 mod place;

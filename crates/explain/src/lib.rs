@@ -36,8 +36,7 @@
 //! - [`doctor`] tells who writes the outputs of a cluster, and what would change.
 //! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
-//! - [`retire`] tells who still reads v1 Endpoints, and converts those that a user wrote into
-//!   EndpointSlices.
+//! - [`retire`] tells who still reads v1 Endpoints.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
 
 // The tests of findings share a file with those of the crate.
@@ -73,7 +72,7 @@ pub use facts::raw::{MistypedKey, PodOwner};
 pub use facts::remedy::{PatchForm, Person, Remedy, Step};
 pub use facts::workload::{Idle, IdleWorkload, WORKLOADS, maker_of};
 pub use facts::{age, details, references};
-pub use findings::code::{CodeExample, CodeExplanation, Severity, UnknownCode};
+pub use findings::code::{CodeExplanation, Severity, UnknownCode};
 pub use findings::evidence::{Evidence, EvidenceObject};
 pub use findings::finding::Problem;
 pub use findings::inputs::Behind;

@@ -155,7 +155,7 @@ fn a_code_is_explained_without_a_cluster() {
 }
 
 #[test]
-fn a_code_is_a_document_with_its_example_and_takes_no_other_flags() {
+fn a_code_is_a_document_and_takes_no_other_flags() {
     let explain = |words: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-diagnose_svc"));
         command.arg("explain").args(words).env("KUBECONFIG", "/nonexistent").output().unwrap()
@@ -164,8 +164,6 @@ fn a_code_is_a_document_with_its_example_and_takes_no_other_flags() {
         let printed = explain(&[code, "-o", "json"]);
         let document: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
         assert_eq!((&document["kind"], &document["code"]), (&"CodeExplanation".into(), &"EP066".into()));
-        assert_eq!(document["example"]["manifest"], "integration-tests/faults/ep066-headless-port.yaml");
-        assert!(!document["example"]["remedy"].as_str().unwrap().is_empty());
         let yaml = explain(&[code, "-o", "yaml"]);
         assert!(stdout(&yaml).contains("severity: warning"), "{}", stdout(&yaml));
     }
