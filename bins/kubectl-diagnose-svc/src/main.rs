@@ -22,7 +22,6 @@ mod place;
 mod progress;
 mod retire;
 mod source;
-mod top;
 mod ui;
 
 use std::ffi::OsString;
