@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kube_endpoint_core_model::{LabelSelector, ObjectKey};
-use kube_endpoint_explain::retire::convert::MANAGER;
 use kube_endpoint_explain::{Code, Severity};
 use kube_endpoint_explain_reader::referrer_kind;
 
@@ -94,12 +93,6 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
-    /// Show all Services live: readiness, slices, writes, and how long a change takes until it is
-    /// written
-    Top {
-        #[command(flatten)]
-        scope: Scope,
-    },
     /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
     /// none remain, 1: some, 2: error
     ///
@@ -121,9 +114,6 @@ pub(crate) enum Command {
     /// error
     ///
     /// Only reads. Per namespace the verdict is refuse, unknown or no reader seen.
-    ///
-    /// With --convert it prints the EndpointSlices that replace Endpoints which somebody wrote, and
-    /// on standard error the two commands that follow.
     Retire(Retire),
     /// Serve a page about all Services on loopback, with your credentials; the manager need not run
     ///
@@ -182,17 +172,6 @@ pub(crate) struct Retire {
     /// kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Vec<PathBuf>,
-    /// Convert these Endpoints, by NAME or NAMESPACE/NAME, and print no report; YAML, or JSON with
-    /// -o json
-    #[arg(
-        long,
-        value_name = "[NAMESPACE/]NAME",
-        conflicts_with_all = ["all_namespaces", "audit_log", "metrics"]
-    )]
-    pub(crate) convert: Option<String>,
-    /// The manager of the converted slices, in the label endpointslice.kubernetes.io/managed-by
-    #[arg(long, requires = "convert", default_value = MANAGER, value_name = "NAME")]
-    pub(crate) managed_by: String,
 }
 
 /// The least severity of a problem that makes lint fail.
@@ -221,8 +200,6 @@ pub(crate) enum Format {
     Yaml,
     /// SARIF 2.1.0, for lint
     Sarif,
-    /// XML of JUnit, for lint
-    Junit,
 }
 
 /// The profiles of the manager's flag of the same name.
@@ -337,11 +314,10 @@ mod tests {
                 Command::Lint { scope, .. }
                 | Command::Diff { scope, .. }
                 | Command::Cleanup { scope, .. } => Ok::<Scope, clap::Error>(scope),
-                Command::Top { scope } => Ok(scope),
                 other => panic!("{other:?}"),
             }
         };
-        for command in ["lint", "diff", "cleanup", "top"] {
+        for command in ["lint", "diff", "cleanup"] {
             let scope = scope(command, "app in (web, api),!legacy").unwrap();
             assert_eq!(scope.selector.unwrap().to_string(), "app in (api,web),!legacy", "{command}");
         }

@@ -22,8 +22,7 @@ use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::place::{FileFlags, Place};
 use crate::progress::ProgressLine;
-use crate::source::version;
-use crate::{FAILED, cleanup, completion, doctor, junit, manifests, retire, top, ui};
+use crate::{FAILED, cleanup, completion, doctor, manifests, retire, ui};
 
 /// How often a diff reads a cluster.
 const READINGS: usize = 3;
@@ -88,12 +87,8 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             let place = Place::open(global, files).await?;
             Box::pin(run_lint(&place, output, &options, place.scope(scope), &lint_options, fail_on)).await
         }
-        Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(args) => Box::pin(run_doctor(global, output, &options, &args.files)).await,
-        Command::Retire(args) => match &args.convert {
-            Some(subject) => retire::convert::run(global, output, subject, &args.managed_by).await,
-            None => Box::pin(retire::run(global, output, args)).await,
-        },
+        Command::Retire(args) => Box::pin(retire::run(global, output, args)).await,
         Command::Ui(args) => ui::run(global, &options, args).await,
         Command::Completion { shell } => completion::print_script(*shell),
         Command::Cleanup { scope, yes } => run_cleanup(global, output, scope, *yes).await,
@@ -247,7 +242,6 @@ async fn run_lint(
     report.not_read.iter().for_each(|note| print_note(note));
     match output.format {
         Format::Sarif => print(&json(&report.sarif(env!("CARGO_PKG_VERSION")))?)?,
-        Format::Junit => print(&junit::junit(&report, fail_on)?)?,
         _ => output.print_as("LintReport", &report, |_| report.text(output.layout_of_table()))?,
     }
     Ok(report.exit_code(fail_on))
@@ -281,21 +275,4 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
     found.not_read.iter().for_each(|note| print_note(note));
     output.print_as("Cleanup", &found, |layout| found.text(layout))?;
     Ok(found.exit_code())
-}
-
-async fn run_top(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
-    top::check_format(output)?;
-    let connection = connect(&global.config).await?;
-    // The watches would wait for the server without end.
-    let _ = version(connection.client.kube()).await?;
-    let namespace = scope.namespace(&connection.namespace).map(str::to_owned);
-    let place = match &namespace {
-        Some(namespace) => format!("namespace {namespace}"),
-        None => "all namespaces".to_owned(),
-    };
-    let place = match &*connection.context {
-        "" => place,
-        context => format!("context {context}, {place}"),
-    };
-    top::run(connection, namespace, scope.selector.clone(), place, output, options).await
 }

@@ -244,8 +244,6 @@ fn values(arg: &Arg, prefix: &str) -> Wanted {
         "context" => name(Names::Contexts, "", prefix),
         "cluster" => name(Names::Clusters, "", prefix),
         "user" => name(Names::Users, "", prefix),
-        // Endpoints have the names of their Services.
-        "convert" if !prefix.contains('/') => name(Names::Services, "", prefix),
         "subject" => match prefix.split_once('/') {
             None => name(Names::Services, "", prefix),
             Some((kind, prefix)) => {
@@ -339,7 +337,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint top cleanup doctor retire ui completion"),
+            ("", "explain render diff lint cleanup doctor retire ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),
@@ -350,9 +348,9 @@ mod tests {
                  --insecure-skip-tls-verify --kubeconfig --namespace --output --request-timeout --selector --server --strict --tls-server-name --token --user",
             ),
             ("lint --co", "--color --compatibility --context"),
-            ("lint -o ", "table wide json yaml sarif junit"),
+            ("lint -o ", "table wide json yaml sarif"),
             ("lint --fail-on ", "error warning never"),
-            ("lint -o j", "json junit"),
+            ("lint -o j", "json"),
             ("lint -oy", "yaml"),
             ("lint --output=s", "sarif"),
             ("lint --color a", "auto always"),
@@ -374,7 +372,6 @@ mod tests {
             ("explain pod/fr", r#"Pods "pod/" "fr""#),
             ("explain pod fr", r#"Pods "" "fr""#),
             ("explain svc ", r#"Services "" """#),
-            ("retire --convert d", r#"Services "" "d""#),
             ("explain -n ", r#"Namespaces "" """#),
             ("explain --namespace=sh", r#"Namespaces "" "sh""#),
             ("--context ", r#"Contexts "" """#),

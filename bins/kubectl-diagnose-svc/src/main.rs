@@ -16,14 +16,12 @@ mod config_flags;
 mod connect;
 mod doctor;
 mod files;
-mod junit;
 mod manifests;
 mod output;
 mod place;
 mod progress;
 mod retire;
 mod source;
-mod top;
 mod ui;
 
 use std::ffi::OsString;

@@ -61,9 +61,7 @@ impl Output {
     /// Returns an error if the format is one that only lint prints.
     pub(crate) fn check_format(self) -> anyhow::Result<()> {
         match self.format {
-            Format::Sarif | Format::Junit => {
-                bail!("only lint prints SARIF and the XML of JUnit; choose table, wide, json or yaml")
-            }
+            Format::Sarif => bail!("only lint prints SARIF; choose table, wide, json or yaml"),
             _ => Ok(()),
         }
     }
@@ -88,15 +86,9 @@ impl Output {
         let printed = match self.format {
             Format::Table | Format::Wide => text(self.layout()).render(self.colors),
             Format::Json => json(value)?,
-            Format::Yaml | Format::Sarif | Format::Junit => yaml(&serde_json::to_value(value)?)?,
+            Format::Yaml | Format::Sarif => yaml(&serde_json::to_value(value)?)?,
         };
         print(&printed)
-    }
-
-    /// Prints objects for kubectl: YAML, or JSON if that is the chosen format.
-    pub(crate) fn print_objects(self, list: &Value) -> anyhow::Result<()> {
-        self.check_format()?;
-        print(&if self.format == Format::Json { json(list)? } else { yaml(list)? })
     }
 }
 
@@ -107,8 +99,7 @@ fn wanted_columns() -> Option<usize> {
 
 /// Returns the width of the terminal, if standard output is one that tells it.
 fn terminal_columns() -> Option<usize> {
-    let is_terminal = std::io::stdout().is_terminal();
-    let (columns, _) = is_terminal.then(ratatui::crossterm::terminal::size)?.ok()?;
+    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(std::io::stdout())?;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 

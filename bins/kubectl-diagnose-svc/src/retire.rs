@@ -1,6 +1,5 @@
 //! `retire`: asks API servers who still reads v1 Endpoints. It writes nothing.
 
-pub(crate) mod convert;
 mod files;
 
 use std::collections::BTreeSet;

@@ -48,7 +48,6 @@ mod linted;
 mod more;
 mod pages;
 mod progress;
-mod pruned;
 mod reader;
 mod referrer;
 mod resource;

@@ -6,7 +6,6 @@ mod around;
 mod brief;
 mod causes;
 mod consumers;
-mod converted;
 mod diagnosis;
 mod doctor;
 mod evidence;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kube_endpoint_explain::{Code, CodeExample, Person, Severity, Step};
+use kube_endpoint_explain::{Code, Person, Severity, Step};
 
 use crate::fault_manifests::{Fault, manifests};
 use crate::faults::{State, code, found};
@@ -34,31 +34,21 @@ fn begin(of: Code) -> String {
     format!("## {} {}\n\n*{severity}.* {}\n", of.id(), of.name(), of.title())
 }
 
-/// Returns the example of a code, and what the program says about it.
-fn example(of: Code, manifests: &BTreeMap<String, Fault>) -> Option<CodeExample> {
-    let (file, fault) = manifests.iter().find(|(_, fault)| code(&fault.code) == of)?;
-    let (message, remedy) = found(&State::of(fault), of).unwrap();
-    let stop = if remedy.sentence.ends_with('?') { "" } else { "." };
-    Some(CodeExample {
-        manifest: format!("integration-tests/faults/{file}"),
-        about: fault.about.clone(),
-        message,
-        remedy: format!("{}{stop}", remedy.sentence),
-        commands: remedy.commands().collect(),
-    })
-}
-
-/// Returns the last lines of the section about a code: the example.
+/// Returns the last lines of the section about a code: the example, and what the program says about
+/// it.
 fn end(of: Code, manifests: &BTreeMap<String, Fault>) -> String {
-    let Some(CodeExample { manifest, about, message, remedy, commands }) = example(of, manifests) else {
+    let Some((file, fault)) = manifests.iter().find(|(_, fault)| code(&fault.code) == of) else {
         return String::new();
     };
+    let (message, remedy) = found(&State::of(fault), of).unwrap();
+    let stop = if remedy.sentence.ends_with('?') { "" } else { "." };
     let items = [
-        format!("Example: `{manifest}`. {about}"),
+        format!("Example: `integration-tests/faults/{file}`. {}", fault.about),
         format!("Explained as: {message}."),
-        format!("Remedy: {remedy}"),
+        format!("Remedy: {}{stop}", remedy.sentence),
     ];
     let mut text: String = items.iter().map(|item| wrapped(item)).collect();
+    let commands: Vec<String> = remedy.commands().collect();
     if !commands.is_empty() {
         text.push_str(&format!("\n```text\n{}\n```\n", commands.join("\n")));
     }
@@ -161,16 +151,6 @@ fn expected(page: &str) -> String {
         text.push_str(&format!("\n{}\n{own}\n{}", begin(*of), end(*of, &manifests)));
     }
     text
-}
-
-/// `explain EP012` prints them, without the manifests.
-#[test]
-fn the_program_has_the_examples_of_the_page() {
-    let manifests = manifests();
-    let examples = Code::ALL.iter().filter_map(|of| Some((of.id(), example(*of, &manifests)?)));
-    let examples: BTreeMap<&str, CodeExample> = examples.collect();
-    let text = serde_json::to_string_pretty(&examples).unwrap() + "\n";
-    generated::check("crates/explain/src/findings/examples.json", &text, "-p kube-endpoint-explain verdicts");
 }
 
 #[test]

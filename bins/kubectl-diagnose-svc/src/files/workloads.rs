@@ -1,5 +1,6 @@
 //! The pods that workloads would make: manifests have none. Manifests determine labels, ports and
-//! probes, and nothing about the state of a pod, so these pods count as ready.
+//! probes, and nothing about the state of a pod, so these pods count as ready, unless the status of
+//! a stored workload tells that fewer are.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -54,11 +55,13 @@ impl Files {
                     continue;
                 }
                 check_template(&workload, namespace, name)?;
+                let ready = ready_of(&workload);
                 for at in 0..count_of(&workload) {
                     let pod_name = free_name(&workload, name, at, |name| {
                         taken.insert((namespace.to_string(), name.to_owned()))
                     });
-                    made.push(pod(&workload, namespace, name, pod_name));
+                    let is_ready = ready.is_none_or(|ready| at < ready);
+                    made.push((pod(&workload, namespace, name, pod_name), is_ready));
                 }
             }
         }
@@ -73,14 +76,22 @@ impl Files {
             pods.has_manifests = true;
             pods.extents.note_manifests(&of_workloads);
         }
-        for pod in std::mem::take(&mut self.without_status).into_iter().chain(made) {
-            self.add_assumed(pod)?;
+        let is_each_ready = made.iter().all(|(_, is_ready)| *is_ready);
+        let without_status = std::mem::take(&mut self.without_status).into_iter().map(|pod| (pod, true));
+        for (pod, is_ready) in without_status.chain(made) {
+            self.add_assumed(pod, is_ready)?;
         }
         let count = self.assumed.len();
         if let Some(first) = self.assumed.first() {
             let (pods, them) = if count == 1 { ("pod has", "it is") } else { ("pods have", "they are") };
+            let ready = match is_each_ready {
+                true => "to be ready and to have addresses",
+                false => {
+                    "to have addresses, and to be ready unless the status of their workload tells otherwise"
+                }
+            };
             self.notes.push(format!(
-                "{count} {pods} no status, such as {first}, as manifests have none: {them} taken to run, to be ready and to have addresses."
+                "{count} {pods} no status, such as {first}, as manifests have none: {them} taken to run, {ready}."
             ));
         }
         Ok(())
@@ -103,8 +114,8 @@ impl Files {
         !selector.is_everything() && own.any(|pod| selector.matches(|label| pod.label(label)))
     }
 
-    /// Adds a pod without a status as one that runs, is ready and has an address of each family.
-    fn add_assumed(&mut self, mut pod: Value) -> anyhow::Result<()> {
+    /// Adds a pod without a status as one that runs and has an address of each family.
+    fn add_assumed(&mut self, mut pod: Value, is_ready: bool) -> anyhow::Result<()> {
         let nodes = self.kinds.get(&(String::new(), "nodes".to_owned()));
         if pod["spec"]["nodeName"].is_null() && pod["spec"].is_object() {
             let first = nodes.and_then(|nodes| nodes.objects.keys().next());
@@ -116,8 +127,10 @@ impl Files {
         let number = u32::try_from(self.assumed.len()).unwrap_or(u32::MAX);
         let ipv4 = Ipv4Addr::from(0xC612_0000_u32.saturating_add(number));
         let ipv6 = Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(number));
-        let statuses = statuses_of(&pod["spec"]);
-        let ready = if statuses.iter().all(|it| it["ready"] == true) { "True" } else { "False" };
+        // Nobody knows which container is not ready.
+        let statuses = if is_ready { statuses_of(&pod["spec"]) } else { Vec::new() };
+        let ready = is_ready && statuses.iter().all(|it| it["ready"] == true);
+        let ready = if ready { "True" } else { "False" };
         let conditions =
             [("PodScheduled", "True"), ("Initialized", "True"), ("ContainersReady", ready), ("Ready", ready)]
                 .map(|(of, status)| json!({"type": of, "status": status}));
@@ -181,6 +194,18 @@ fn count_of(workload: &Value) -> u64 {
         _ => &workload["spec"]["replicas"],
     };
     wanted.as_u64().unwrap_or(1).min(MOST)
+}
+
+/// Returns how many of its pods are ready by the status of a workload, or `None` if it has none.
+fn ready_of(workload: &Value) -> Option<u64> {
+    let status = workload["status"].as_object().filter(|status| !status.is_empty())?;
+    let field = match workload["kind"].as_str() {
+        Some("DaemonSet") => "numberReady",
+        Some("Job") => "ready",
+        _ => "readyReplicas",
+    };
+    // A count of none is left out.
+    Some(status.get(field).and_then(Value::as_u64).unwrap_or_default())
 }
 
 fn key_of(pod: &Value) -> (String, String) {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::server::{Shop, shop_objects};
-use crate::{cleanup, retire_convert, without_history};
+use crate::{cleanup, without_history};
 
 struct Example {
     /// `shop`, unless a comment says otherwise.
@@ -82,7 +82,6 @@ async fn each_example_prints_what_the_pages_show() {
             "shop" => vec![shop_objects()],
             "emptied" => emptied(),
             "leftovers" => cleanup::objects(),
-            "written" => retire_convert::objects(),
             other => panic!("a page names an unknown cluster {other:?}"),
         };
         let shop = Shop::with(objects, Vec::new()).await;

@@ -135,6 +135,59 @@ fn a_probe_of_a_template_may_ask_a_port_that_no_container_has() {
     );
 }
 
+/// No slice has to tell the port on which the pods of a headless Service listen.
+#[test]
+fn a_headless_service_without_slices_tells_the_port_of_its_pods() {
+    let of = |port: u16, cluster_ip: &str| {
+        let headless = format!("spec: {{clusterIP: {cluster_ip}, selector");
+        service("shop", "web", "app: web")
+            .replace("spec: {selector", &headless)
+            .replace("targetPort: 8080", &format!("targetPort: {port}"))
+            + &workload("Deployment", "web", "app: web", "replicas: 2", "")
+    };
+    let linted = said("lint", &of(8080, "None"));
+    assert!(linted.contains("EP066  shop/web"), "{linted}");
+    for near in [of(80, "None"), of(8080, "10.96.0.9")] {
+        let linted = said("lint", &near);
+        assert!(!linted.contains("EP066"), "{linted}");
+    }
+}
+
+/// The server has stored how many pods of a workload are ready.
+#[test]
+fn the_status_of_a_workload_tells_how_many_of_its_pods_are_ready() {
+    let of = |status: &str| {
+        let stored = format!("namespace: shop, uid: a, resourceVersion: '1'}}\n{status}spec:");
+        let deployment = workload("Deployment", "web", "app: web", "replicas: 2", "");
+        let manifests =
+            service("shop", "web", "app: web") + &deployment.replace("namespace: shop}\nspec:", &stored);
+        said("explain web", &manifests)
+    };
+    for (status, published) in [
+        ("status: {observedGeneration: 1, replicas: 2, unavailableReplicas: 2}\n", "0 of 2 pods"),
+        ("status: {observedGeneration: 1, replicas: 2, readyReplicas: 1}\n", "1 of 2 pods"),
+        ("status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}\n", "2 of 2 pods"),
+        ("", "2 of 2 pods"),
+    ] {
+        let explained = of(status);
+        assert!(explained.contains(published), "{status}{explained}");
+        assert_eq!(explained.contains("unless the status of their workload"), published != "2 of 2 pods");
+    }
+}
+
+/// Nobody can describe a pod of a template.
+#[test]
+fn no_command_names_a_pod_that_does_not_exist() {
+    let container = ", ports: [{name: http, containerPort: 8080}], readinessProbe: {tcpSocket: {port: htpp}}";
+    let chart = service("shop", "web", "app: web")
+        + &workload("Deployment", "web", "app: web", "replicas: 1", container);
+    let explained = said("explain web", &chart);
+    assert!(explained.contains("EP019") && !explained.contains("describe pod"), "{explained}");
+    let real = stored_service("shop", "web")
+        + &stored_pod("shop", "web", "a", "10.0.0.1").replace("status: 'True'", "status: 'False'");
+    assert!(said("explain web -n shop", &real).contains("kubectl -n shop describe pod web"));
+}
+
 /// They are made up.
 #[test]
 fn pods_of_templates_have_no_addresses() {
@@ -160,6 +213,10 @@ fn a_namespace_that_the_files_lack_is_not_known() {
     assert!(!linted.contains("EP120"), "{linted}");
     let explained = said("explain httproute/front", &shop);
     assert!(explained.contains("UNKNOWN  HTTPRoute shop/front"), "{explained}");
+    assert!(explained.contains("What to do\n  Name files that have its Services, too."), "{explained}");
+    let whole = format!("{shop}{}", stored_service("pay", "ledger"));
+    let explained = said("explain httproute/front", &whole);
+    assert!(explained.contains("pay/ledger") && !explained.contains("Name files"), "{explained}");
     let missing = said("explain ledger -n pay", &shop);
     assert!(missing.contains("the files do not have the services of namespace pay"), "{missing}");
     let empty = said("lint -n pay", &shop);

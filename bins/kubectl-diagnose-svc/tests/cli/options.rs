@@ -129,7 +129,6 @@ async fn every_command_impersonates() {
         &["cleanup"],
         &["doctor"],
         &["retire"],
-        &["retire", "--convert=web"],
         &["__complete", "explain", ""],
     ] {
         let before = server.requests().len();

@@ -303,7 +303,7 @@ fn files_folders_and_namespaces() {
         exit code 2
 
         $ render -f shop -o sarif
-        error: only lint prints SARIF and the XML of JUnit; choose table, wide, json or yaml
+        error: only lint prints SARIF; choose table, wide, json or yaml
         exit code 2
         "#
     );

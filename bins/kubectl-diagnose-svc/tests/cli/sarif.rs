@@ -2,7 +2,7 @@
 //! support for code scanning" in its documentation, and its limits.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::server::{Shop, stderr};
 
@@ -100,22 +100,4 @@ async fn what_could_not_be_read_is_a_notification() {
     assert_eq!(invocation["executionSuccessful"], false);
     let notification = &invocation["toolExecutionNotifications"][0];
     assert!(notification["message"]["text"].as_str().unwrap().starts_with("You may not read nodes: "));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_rules_find_what_github_refuses() {
-    let log = log_of(Vec::new()).await;
-    let check = |pointer: &str, value: Value, want: &str| {
-        let mut log = log.clone();
-        *log.pointer_mut(pointer).unwrap() = value;
-        assert_eq!(broken_rule(&log).as_deref(), Some(want), "{pointer}");
-    };
-    check("/version", json!("2.0.0"), "version");
-    check("/runs/0/tool/driver/name", json!(""), "tool.driver.name");
-    check("/runs/0/tool/driver/rules/3/help", json!({}), "rule.help");
-    check("/runs/0/tool/driver/rules/3/fullDescription", json!(null), "rule.fullDescription");
-    check("/runs/0/results/0/locations", json!([]), "result.locations");
-    check("/runs/0/results/0/locations/0/physicalLocation/region/endColumn", json!(0), "region");
-    check("/runs/0/results/0/partialFingerprints", json!({}), "partialFingerprints.primaryLocationLineHash");
-    check("/runs/0/results/0/ruleIndex", json!(400), "result.ruleIndex");
 }

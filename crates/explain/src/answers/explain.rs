@@ -472,6 +472,7 @@ fn explain_one(objects: &Objects, shared: &OfService<'_>, one: &PodVerdict) -> O
         is_deleted: pod.is_terminating(),
         runs_nothing: judged.runs_nothing(),
         is_alone: false,
+        is_assumed,
         cause: None,
         static_on: pod.node_name.clone().filter(|_| judged.owner == PodOwner::Node),
         service: service.key.clone(),

@@ -342,6 +342,7 @@ pub(crate) fn advice(
         let remedy = PodReason::remedy(&reasons, &PodsOf { service: &service.key, pod: &pod.name, is_alone });
         let remedy = match static_nodes(&pods) {
             Some(nodes) => remedy.of_static_pod(&nodes),
+            None if pod.is_assumed => remedy.of_template(&pod.name),
             None => remedy,
         };
         let remedy = match reason.peers_wait() && counts.serves_nobody() {

@@ -8,7 +8,6 @@
 
 mod audit;
 mod clients;
-pub mod convert;
 mod evidence;
 mod metrics;
 mod report;

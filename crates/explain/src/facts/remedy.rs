@@ -108,6 +108,16 @@ impl Remedy {
         self.saying(sentence)
     }
 
+    /// Leaves out the commands that show a pod which exists only as a template.
+    pub(crate) fn of_template(mut self, pod: &str) -> Self {
+        let shows = |step: &Step| match step {
+            Step::Command(words) => !step.changes() && words.iter().any(|word| word == pod),
+            _ => false,
+        };
+        self.steps.retain(|step| !shows(step));
+        self
+    }
+
     /// Adds commands before the other steps: they show what the person has to know.
     pub(crate) fn shown_by(mut self, commands: impl IntoIterator<Item = Step>) -> Self {
         self.steps.splice(..0, commands);

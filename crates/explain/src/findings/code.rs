@@ -1,12 +1,11 @@
 //! Codes: the stable names of all findings of an explanation. `docs/verdicts.md` has a section for
 //! each.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use kube_endpoint_core_model::page_of_docs;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::findings::{About, Code};
 
@@ -40,10 +39,7 @@ pub struct UnknownCode(pub String);
 /// The page that describes the codes.
 const PAGE: &str = page_of_docs!("verdicts.md");
 
-/// The examples of codes, by identifier. A test makes them of the manifests.
-const EXAMPLES: &str = include_str!("examples.json");
-
-/// The meaning of a code, with an example: its section of `docs/verdicts.md`.
+/// The meaning of a code: its section of `docs/verdicts.md`, without its example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CodeExplanation {
@@ -55,24 +51,8 @@ pub struct CodeExplanation {
     /// When the finding holds, what it means, how its severity is decided. Lines end where those of
     /// a terminal may.
     pub text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub example: Option<CodeExample>,
     /// The address of the section.
     pub page: String,
-}
-
-/// A manifest with the finding, and what is said about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeExample {
-    /// The file in the repository.
-    pub manifest: String,
-    /// One sentence about it.
-    pub about: String,
-    /// The message of the finding.
-    pub message: String,
-    /// The advice, as a sentence.
-    pub remedy: String,
-    pub commands: Vec<String>,
 }
 
 impl Code {
@@ -107,18 +87,15 @@ impl Code {
         PAGE
     }
 
-    /// Returns what the code means: its section of `docs/verdicts.md`, without links.
+    /// Returns what the code means: its section of `docs/verdicts.md`, without links and example.
     pub fn explanation(self) -> CodeExplanation {
         let About { name, severity, title, .. } = *self.about();
-        // A test has written them.
-        let mut examples: BTreeMap<String, CodeExample> = serde_json::from_str(EXAMPLES).unwrap_or_default();
         CodeExplanation {
             code: self,
             name,
             severity,
             title,
             text: without_links(&self.about().text()),
-            example: examples.remove(self.id()),
             page: self.address(),
         }
     }

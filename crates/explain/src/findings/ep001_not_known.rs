@@ -1,17 +1,8 @@
 //! Objects that tell whether or why the Service works could not be read.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
 use super::words::pairs;
-use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::findings::inputs::is_mirrored;
+use crate::findings::prelude::*;
 use crate::findings::{NotWritten, PodReason};
 use crate::models::selection::{RESOURCE, Selection};
 use crate::models::traffic::{UnansweredQuestion, is_less_than_listed};
@@ -215,10 +206,7 @@ fn plural(resource: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn nothing_is_open_when_all_kinds_can_be_read() {

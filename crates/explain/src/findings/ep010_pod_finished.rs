@@ -1,16 +1,11 @@
 //! The pod has ended for good.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{LeftOut, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
 
 use crate::facts::details::{ContainerKind, ContainerState, Ended, RunState};
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Person, Remedy};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, called};
-use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, common, distinct, first_few, reported};
+use crate::findings::pod::called;
+use crate::findings::pod_reason::{Disruption, common, distinct, first_few, reported};
+use crate::findings::prelude::*;
 
 about! {
     /// The pod's phase is Succeeded or Failed. Its address may belong to another pod by now, so no
@@ -232,10 +227,7 @@ fn rejected_remedy(why: &str, node: &str) -> Remedy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_whose_phase_is_final_has_ended() {

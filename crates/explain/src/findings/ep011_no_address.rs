@@ -1,15 +1,11 @@
 //! The pod has no IP address yet.
 
-use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
 
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::facts::remedy::{Person, Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
+use crate::findings::pod_reason::{common, distinct, first_few, reported};
+use crate::findings::prelude::*;
 
 about! {
     /// The scheduler has bound the pod to a node, and its status has no address. Usually the
@@ -163,11 +159,9 @@ impl NoAddress {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::ObjectKey;
-    use serde_json::json;
 
     use super::*;
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_on_a_node_may_wait_for_its_address() {

@@ -1,14 +1,10 @@
 //! The pod has no container port with a name that the Service asks for.
 
 use kube_endpoint_core_model::{LeftOut, Service};
-use serde::Serialize;
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, ports_of};
-use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf, name_port, not_found, patch_ports};
+use crate::findings::pod::ports_of;
+use crate::findings::pod_reason::{NamedPort, name_port, not_found, patch_ports};
+use crate::findings::prelude::*;
 
 about! {
     /// The Service's targetPort is a name, and no container port of the pod has this name. The
@@ -78,10 +74,7 @@ impl PodFinding for PortNameNotFound {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_target_port_by_number_is_no_name() {

@@ -1,18 +1,14 @@
 //! The pod is being deleted.
 
-use kube_endpoint_core_model::{LeftOut, Text, Timestamp, Verdict};
-use serde::Serialize;
+use kube_endpoint_core_model::{LeftOut, Verdict};
+use serde_json::json;
 
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::raw::PodOwner;
-use crate::facts::remedy::Person::{self, ClusterAdministrator};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, distinct, first_few, reported, such_as};
+use crate::findings::pod_reason::{Disruption, distinct, first_few, reported, such_as};
+use crate::findings::prelude::*;
 use crate::findings::words::{capital, held};
-use serde_json::json;
 
 about! {
     /// The pod has a deletion timestamp. Its slice lists it as terminating, and as serving while it
@@ -244,10 +240,7 @@ fn not_ready(nodes: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_with_a_finalizer_alone_is_not_being_deleted() {

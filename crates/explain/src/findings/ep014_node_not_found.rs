@@ -1,16 +1,12 @@
 //! The pod's node does not exist.
 
-use kube_endpoint_core_model::{LeftOut, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
+use serde_json::Value;
 
 use crate::facts::pod_details::PodDetails;
 use crate::facts::raw::PodOwner;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Person, Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead, Read};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
-use serde_json::Value;
+use crate::findings::pod_reason::{distinct, first_few};
+use crate::findings::prelude::*;
 
 about! {
     /// The pod names a node that the cluster does not have. A slice that listed the pod now could
@@ -119,17 +115,13 @@ fn node_gone(owner: PodOwner, nodes: &[&Text], save: Step) -> Remedy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use kube_endpoint_core_model::ObjectKey;
     use kube_endpoint_testing::Cluster;
 
     use super::*;
     use crate::facts::objects::Objects;
     use crate::facts::options::Options;
-    use crate::findings::Code;
-    use crate::findings::testing::explain;
-    use crate::findings::testing::{code_of, of_each_owner};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_may_name_a_node_that_the_cluster_does_not_have() {

@@ -1,13 +1,9 @@
 //! The pod's address is not an IP address.
 
-use kube_endpoint_core_model::{LeftOut, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
 
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
+use crate::findings::pod_reason::{distinct, first_few};
+use crate::findings::prelude::*;
 
 about! {
     /// An entry of the pod's `status.podIPs` is not an IP address. The API server would refuse a
@@ -54,10 +50,7 @@ impl PodFinding for InvalidAddress {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_name_is_no_address_and_leading_zeros_are_allowed() {

@@ -3,13 +3,9 @@
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::{IpFamily, LeftOut};
-use serde::Serialize;
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, distinct, first_few};
+use crate::findings::pod_reason::{distinct, first_few};
+use crate::findings::prelude::*;
 
 about! {
     /// A slice has addresses of one IP family. The Service asks for a family in which the pod has
@@ -66,10 +62,7 @@ pub(super) fn no_address<'a>(families: &str, has: impl ExactSizeIterator<Item = 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_ipv4_service_needs_an_ipv4_address() {

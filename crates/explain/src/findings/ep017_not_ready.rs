@@ -1,14 +1,9 @@
 //! The pod's Ready condition is not true.
 
-use kube_endpoint_core_model::{Text, Timestamp};
-use serde::Serialize;
-
 use crate::facts::details::write_optional_time;
 use crate::facts::raw::PodOwner;
-use crate::facts::remedy::Person::{self, ClusterAdministrator};
-use crate::facts::remedy::Remedy;
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{Disruption, PodFinding, PodsOf, distinct, first_few, reported};
+use crate::findings::pod_reason::{Disruption, distinct, first_few, reported};
+use crate::findings::prelude::*;
 
 about! {
     /// The pod's Ready condition is false, and neither a container, a readiness gate nor the node
@@ -125,11 +120,8 @@ fn replace(owner: PodOwner) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, of_each_owner, with_conditions};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_condition_that_nothing_explains_is_told_itself() {

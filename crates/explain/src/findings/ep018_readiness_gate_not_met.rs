@@ -1,14 +1,8 @@
 //! A readiness gate of the pod is not met.
 
-use kube_endpoint_core_model::{Text, Timestamp};
-use serde::Serialize;
-
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, common, reported};
+use crate::findings::pod_reason::{common, reported};
+use crate::findings::prelude::*;
 
 about! {
     /// A pod with readiness gates is ready only if the condition of each gate is true. A controller
@@ -150,11 +144,9 @@ impl PodFinding for ReadinessGateNotMet {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::ObjectKey;
-    use serde_json::json;
 
     use super::*;
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, with_conditions};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_gate_is_met_once_its_condition_is_true() {

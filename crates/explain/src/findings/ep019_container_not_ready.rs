@@ -1,14 +1,11 @@
 //! A container of the pod runs but is not ready.
 
 use kube_endpoint_core_model::service::TargetPort;
-use kube_endpoint_core_model::{Text, Timestamp};
-use serde::Serialize;
 
 use crate::facts::details::{ContainerKind, ContainerState, Ended, Probe, write_optional_time};
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::facts::remedy::Remedy;
-use crate::findings::pod::{Cause, Judged, called, restarted, was_stopped};
-use crate::findings::pod_reason::{PodFinding, PodsOf, reported, such_as};
+use crate::findings::pod::{Cause, called, restarted, was_stopped};
+use crate::findings::pod_reason::{reported, such_as};
+use crate::findings::prelude::*;
 
 about! {
     /// The condition ContainersReady is false, and the container runs. The message names the
@@ -240,10 +237,7 @@ fn unready_for(probe: Option<Probe>, of: &[&UnreadyContainer]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, with_conditions};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_container_that_runs_may_not_be_ready() {

@@ -1,17 +1,11 @@
 //! A container of the pod does not run.
 
-use kube_endpoint_core_model::{Text, Timestamp};
-use serde::Serialize;
-
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, Ended, RunState, write_optional_time};
 use crate::facts::raw::PodOwner as Owner;
-use crate::facts::remedy::Person::PodOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Cause, Judged, Publication, called, restarted, was_stopped};
-use crate::findings::pod_reason::{PodFinding, PodsOf, common, images, reported, shortened, such_as};
+use crate::findings::pod::{Cause, Publication, called, restarted, was_stopped};
+use crate::findings::pod_reason::{common, images, reported, shortened, such_as};
+use crate::findings::prelude::*;
 
 about! {
     /// A container waits, has ended, or ends again and again: the kubelet cannot pull its image,
@@ -351,10 +345,9 @@ impl PodFinding for InitContainerRuns {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, with_conditions};
+    use crate::findings::testing::*;
 
     fn pod(init: Value, main: Value) -> Value {
         let mut pod = with_conditions(&[("Ready", "False"), ("ContainersReady", "False")]);

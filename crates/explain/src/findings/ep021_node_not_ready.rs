@@ -1,15 +1,10 @@
 //! The pod's node is not ready, so the pod is not either, or should not be.
 
-use kube_endpoint_core_model::{Text, Timestamp};
-use serde::Serialize;
-
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, Publication};
-use crate::findings::pod_reason::{PodFinding, PodsOf, common, distinct, first_few, reported};
+use crate::findings::pod::Publication;
+use crate::findings::pod_reason::{common, distinct, first_few, reported};
+use crate::findings::prelude::*;
 
 about! {
     /// The node's Ready condition is not true, so the node lifecycle controller sets the pod's
@@ -121,10 +116,7 @@ fn nodes<'a>(all: &[&'a NodeNotReady]) -> Vec<&'a Text> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_of_a_ready_node_has_another_reason() {

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
+use serde_json::json;
 
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf, reported};
-use crate::findings::words::{capital, names};
-use serde_json::json;
+use crate::findings::pod_reason::reported;
+use crate::findings::prelude::*;
+use crate::findings::words::capital;
 
 about! {
     /// The scheduler has found no node for the pod. Its message says why, and each cause that it
@@ -304,11 +300,9 @@ fn remedy_of(why: Option<&str>, message: &str, of_nodes: &BTreeSet<Text>, pods: 
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::ObjectKey;
-    use serde_json::json;
 
     use super::*;
-    use crate::findings::Code;
-    use crate::findings::testing::code_of;
+    use crate::findings::testing::*;
 
     #[test]
     fn the_taints_of_the_nodes_count_if_the_scheduler_names_none() {

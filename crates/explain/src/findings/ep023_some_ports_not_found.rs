@@ -1,19 +1,12 @@
 //! The pod lacks some of the container ports that the Service asks for.
 
+use kube_endpoint_core_model::Service;
 use kube_endpoint_core_model::pod::ContainerPort;
 use kube_endpoint_core_model::service::TargetPort;
-use kube_endpoint_core_model::{Service, Text};
-use serde::Serialize;
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, Publication, ports_of};
-use crate::findings::pod_reason::{
-    DeadPort, NamedPort, PodFinding, PodsOf, list, name_port, not_found, patch_ports,
-};
-use crate::findings::rank::TrafficLost;
+use crate::findings::pod::{Publication, ports_of};
+use crate::findings::pod_reason::{DeadPort, NamedPort, list, name_port, not_found, patch_ports};
+use crate::findings::prelude::*;
 
 about! {
     /// The Service has several ports, and the pod has only some of them. It receives traffic at
@@ -123,10 +116,7 @@ fn free_ports(pod: &Judged<'_>) -> Vec<Text> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_with_one_of_two_ports_lacks_some() {

@@ -1,12 +1,8 @@
 //! The pod has a container port of that name, but with another protocol.
 
-use serde::Serialize;
-
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, ports_of};
-use crate::findings::pod_reason::{NamedPort, PodFinding, PodsOf};
+use crate::findings::pod::ports_of;
+use crate::findings::pod_reason::NamedPort;
+use crate::findings::prelude::*;
 
 about! {
     /// A container port has the name that the Service asks for. The controllers look a port up by
@@ -58,10 +54,7 @@ impl PodFinding for PortProtocolDiffers {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_port_of_the_name_with_another_protocol_does_not_count() {

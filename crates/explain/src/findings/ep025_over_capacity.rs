@@ -1,13 +1,9 @@
 //! The Endpoints object has no room for the pod.
 
 use kube_endpoint_core_model::{LeftOut, Verdict};
-use serde::Serialize;
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, Publication};
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::pod::Publication;
+use crate::findings::prelude::*;
 
 about! {
     /// An Endpoints object holds at most 1000 addresses. The controller leaves out the others,
@@ -50,8 +46,7 @@ impl PodFinding for OverCapacity {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_service_with_one_pod_less_has_room() {

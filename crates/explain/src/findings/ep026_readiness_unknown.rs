@@ -1,12 +1,6 @@
 //! The pod has no Ready condition.
 
-use serde::Serialize;
-
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::prelude::*;
 
 about! {
     /// The pod has an address but no Ready condition. The kubelet writes this condition when it
@@ -41,8 +35,7 @@ impl PodFinding for ReadinessUnknown {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, with_conditions};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_condition_that_is_unknown_is_a_condition() {

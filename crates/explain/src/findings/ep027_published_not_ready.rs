@@ -1,14 +1,8 @@
 //! The pod is not ready, and the Service publishes it nevertheless.
 
-use kube_endpoint_core_model::Timestamp;
-use serde::Serialize;
-
 use crate::facts::details::write_optional_time;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, Publication};
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::pod::Publication;
+use crate::findings::prelude::*;
 
 about! {
     /// `spec.publishNotReadyAddresses` makes slices and Endpoints list the pod as ready. Peers of a
@@ -58,10 +52,7 @@ impl PodFinding for PublishedNotReady {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_service_publishes_pods_that_are_not_ready_only_if_it_says_so() {

@@ -1,12 +1,8 @@
 //! The pod should receive traffic, and no slice that the Service uses holds it as ready.
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use serde::Serialize;
 
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::prelude::*;
 
 about! {
     /// The plan publishes the pod as ready, and no slice that the Service uses holds its address as
@@ -46,8 +42,7 @@ impl PodFinding for NotWritten {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_is_written_once_a_controller_runs() {

@@ -3,14 +3,9 @@
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::IpFamily;
-use serde::Serialize;
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead};
-use crate::findings::pod::{Judged, Publication};
-use crate::findings::pod_reason::{PodFinding, PodsOf};
-use crate::findings::rank::TrafficLost;
+use crate::findings::pod::Publication;
+use crate::findings::prelude::*;
 use crate::findings::{ep016_no_address_of_family, words};
 
 about! {
@@ -79,10 +74,7 @@ impl PodFinding for SomeFamiliesMissing {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_single_stack_service_lacks_no_family() {

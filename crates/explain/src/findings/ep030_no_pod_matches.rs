@@ -1,18 +1,8 @@
 //! The Service's selector matches no pod.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::words::{correct_selector, failed_creates, names, pairs};
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
+use super::words::{correct_selector, failed_creates, pairs};
 use crate::facts::workload::{Idle, IdleWorkload, Workload};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::near::{NoPods, ROLLOUTS_HASH};
 
 about! {
@@ -281,10 +271,7 @@ fn describe(service: &ObjectKey, pods: &[Text]) -> Option<Step> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn one_pod_with_all_labels_of_the_selector_is_enough() {

@@ -1,15 +1,6 @@
 //! The Service's selector matches no pod, and one of its labels is likely mistyped.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::near::NearMatch;
 
 about! {
@@ -91,10 +82,7 @@ impl fmt::Display for PodsNearlyMatch {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn two_words_are_no_mistyped_one() {

@@ -1,17 +1,9 @@
 //! The Service has no selector, and nobody has written endpoints for it.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use super::words::{each, names};
-use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use super::words::each;
+use crate::findings::prelude::*;
 use crate::models::near::nearest_names;
 
 about! {
@@ -97,10 +89,7 @@ impl fmt::Display for NoSelector {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_written_slice_that_names_the_service_is_enough() {

@@ -1,16 +1,7 @@
 //! The Service is an alias of a DNS name and has no endpoints.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
 use crate::facts::external_name::service_of;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// DNS answers with the name in `spec.externalName`. No controller makes endpoints for it, even
@@ -61,10 +52,7 @@ impl fmt::Display for ExternalName {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_external_name_without_the_type_makes_no_alias() {

@@ -1,19 +1,9 @@
 //! The Service is being deleted.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::names;
-use crate::facts::age;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
 use serde_json::json;
+
+use crate::facts::age;
+use crate::findings::prelude::*;
 
 about! {
     /// The controllers create no slices for a Service with a deletion timestamp, because the
@@ -80,10 +70,7 @@ impl fmt::Display for ServiceTerminating {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_service_with_finalizers_lives_until_somebody_deletes_it() {

@@ -1,17 +1,6 @@
 //! The Service has no ports.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, PodRead, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::prelude::*;
 use crate::models::traffic::ServedBy;
 
 about! {
@@ -72,10 +61,7 @@ impl PodFinding for NoServicePorts {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_headless_service_needs_no_ports() {

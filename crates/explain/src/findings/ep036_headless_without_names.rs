@@ -1,19 +1,13 @@
 //! No pod of the Service gets the DNS name that its subdomain asks for.
 
-use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::Pod;
 use kube_endpoint_core_model::service::ServiceType;
-use kube_endpoint_core_model::{ObjectKey, Pod, Text};
-use serde::Serialize;
 
-use super::Finding;
 use crate::facts::objects::Objects;
 use crate::facts::raw::{self, Serving};
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// DNS has a name for each pod that has a hostname and a subdomain, from the headless Service
@@ -176,10 +170,7 @@ impl fmt::Display for HeadlessWithoutNames {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn another_headless_service_may_name_the_pods() {

@@ -1,18 +1,10 @@
 //! The Service asks for traffic within a zone, but nodes have no zone.
 
 use kube_endpoint_core_model::well_known::LABEL_ZONE;
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::words::names;
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{self, Evidence, OBJECTS, Read};
-use crate::findings::inputs::FaultInputs;
 use serde_json::Value;
+
+use crate::findings::evidence::{self, OBJECTS};
+use crate::findings::prelude::*;
 
 about! {
     /// The controller hints each endpoint for the zone of its node. An endpoint on a node without a
@@ -68,10 +60,7 @@ impl fmt::Display for NoZones {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn traffic_within_a_node_needs_no_zone() {

@@ -1,15 +1,6 @@
 //! The Service's trafficDistribution has an unknown value.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The controllers know `PreferSameZone`, `PreferClose` (its older name) and `PreferSameNode`.
@@ -54,10 +45,7 @@ impl fmt::Display for UnknownTrafficDistribution {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn the_older_name_of_a_value_is_known() {

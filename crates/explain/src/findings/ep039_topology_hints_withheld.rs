@@ -1,17 +1,8 @@
 //! The Service asks for topology aware routing, but its endpoints cannot have hints.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::LABEL_ZONE;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::findings::words::capital;
 use crate::models::cluster::SomeNodes;
 
@@ -250,10 +241,7 @@ fn are(nodes: &SomeNodes) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_node_without_a_zone_withholds_hints_unless_it_is_of_the_control_plane() {

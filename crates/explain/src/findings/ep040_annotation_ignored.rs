@@ -1,7 +1,6 @@
 //! An annotation of the Service has no effect.
 
-use std::fmt;
-
+use kube_endpoint_core_model::Service;
 use kube_endpoint_core_model::maker::{CONTROLLERS, KUBE_ENDPOINT_MANAGER};
 use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::retirement::InvalidEndpointsSetting;
@@ -9,14 +8,9 @@ use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
     ANNOTATION_TOPOLOGY_MODE,
 };
-use kube_endpoint_core_model::{ObjectKey, Service, Text};
-use serde::Serialize;
 
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::evidence;
+use crate::findings::prelude::*;
 
 about! {
     /// Kubernetes reads `service.alpha.kubernetes.io/tolerate-unready-endpoints` no longer since
@@ -162,10 +156,7 @@ fn remove(service: &ObjectKey, annotation: &str) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn nothing_is_missed_if_the_field_says_the_same() {

@@ -1,16 +1,8 @@
 //! The Service's Endpoints are not mirrored to slices.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The mirroring controller copies Endpoints that another client wrote, unless a label or an
@@ -70,10 +62,7 @@ impl fmt::Display for EndpointsNotMirrored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn whoever_prevents_mirroring_may_write_slices() {

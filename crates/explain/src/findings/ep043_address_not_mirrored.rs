@@ -1,17 +1,8 @@
 //! Some addresses of the Endpoints are not mirrored to slices.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
 use kube_endpoint_mirroring::SkipReason;
-use serde::Serialize;
 
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The mirroring controller leaves out texts that are not IP addresses, and addresses beyond
@@ -77,10 +68,7 @@ impl fmt::Display for AddressNotMirrored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn ip_addresses_are_mirrored() {

@@ -1,15 +1,7 @@
 //! The Service's endpoints are written by hand, and hold no ready address.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
+use crate::findings::inputs::is_mirrored;
+use crate::findings::prelude::*;
 
 about! {
     /// The Service has no selector. Whoever writes its endpoints has listed no ready address.
@@ -61,10 +53,7 @@ impl fmt::Display for NoAddressesWritten {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn one_ready_address_is_enough() {

@@ -1,20 +1,13 @@
 //! No endpoint written for the Service has the port that the Service asks for.
 
-use std::fmt;
-
 use kube_endpoint_core_model::service::ServicePort;
-use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey};
-use serde::Serialize;
+use kube_endpoint_core_model::{AddressType, IpFamily};
 
 use super::words::{ports, the_port};
-use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{FaultInputs, PortsOfFamily, asked_for, other_ports};
+use super::{NotKnown, SliceUnused, UnusedSlice};
+use crate::findings::inputs::{PortsOfFamily, asked_for, other_ports};
 use crate::findings::pod_reason::NamedPort;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 use crate::findings::words::capital;
 use crate::models::traffic::UnansweredQuestion;
 
@@ -199,10 +192,7 @@ fn a_port(port: &NamedPort) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_port_without_a_name_matches_one_without_a_name() {

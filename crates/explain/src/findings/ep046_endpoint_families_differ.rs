@@ -1,18 +1,10 @@
 //! An IP family of the Service has no ready endpoint.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{AddressType, IpFamily, ObjectKey};
-use serde::Serialize;
+use kube_endpoint_core_model::{AddressType, IpFamily};
 
 use super::words::{addresses, families};
-use super::{Fault, Finding, NotKnown, SliceUnused, UnusedSlice};
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use super::{NotKnown, SliceUnused, UnusedSlice};
+use crate::findings::prelude::*;
 use crate::models::traffic::UnansweredQuestion;
 
 about! {
@@ -106,10 +98,7 @@ impl fmt::Display for EndpointFamiliesDiffer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn clients_of_a_headless_service_use_the_addresses_of_both_families() {

@@ -1,19 +1,15 @@
 //! kube-proxy ignores slices of the Service because of a label.
 
-use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::EndpointSlice;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
 
-use super::words::{each, names};
-use super::{Fault, Finding, NotKnown};
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
+use super::NotKnown;
+use super::words::each;
+use crate::findings::evidence::OBJECTS;
+use crate::findings::inputs::is_mirrored;
+use crate::findings::prelude::*;
 use crate::models::traffic::{ServedBy, UnansweredQuestion, has_ready, is_labelled_headless};
 
 about! {
@@ -103,10 +99,7 @@ impl fmt::Display for SlicesIgnored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn slices_of_a_headless_service_have_the_label() {

@@ -1,19 +1,10 @@
 //! A traffic policy is Local, and some nodes have no endpoint of the Service.
 
-use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::EndpointSlice;
 
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 use crate::models::traffic::{ServedBy, has_ready};
 
 about! {
@@ -213,10 +204,7 @@ impl NoLocalEndpoint {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_node_that_keeps_pods_away_needs_no_endpoint() {

@@ -1,15 +1,6 @@
 //! kube-proxy ignores the Service, because a label names another proxy.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::consumers::kube_proxy::LABEL_SERVICE_PROXY_NAME;
 use crate::models::traffic::ServedBy;
 
@@ -65,10 +56,7 @@ impl fmt::Display for OtherProxy {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn clients_of_a_headless_service_need_no_proxy() {

@@ -1,16 +1,8 @@
 //! The slices differ from what they should be.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use serde::Serialize;
-
-use super::Finding;
 use super::words::{look_at_controller, look_at_running_controller, wait_or_permit};
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::inputs::{Behind, FaultInputs};
-use crate::findings::rank::TrafficLost;
+use crate::findings::inputs::Behind;
+use crate::findings::prelude::*;
 
 about! {
     /// The controllers would write slices now. Within 10 seconds of the oldest change that they do
@@ -69,10 +61,7 @@ impl fmt::Display for SlicesBehind {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn controllers_that_run_bring_slices_up_to_date() {

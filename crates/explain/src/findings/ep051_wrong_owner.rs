@@ -1,18 +1,12 @@
 //! A slice of the Service is owned by another object.
 
-use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::models::selection::Selection;
+use kube_endpoint_core_model::EndpointSlice;
 use serde_json::json;
+
+use crate::findings::prelude::*;
+use crate::models::selection::Selection;
 
 about! {
     /// The slice carries the labels of the Service and of the controller, and its owner reference
@@ -79,10 +73,7 @@ impl fmt::Display for WrongOwner {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_slice_of_somebody_else_needs_no_owner() {

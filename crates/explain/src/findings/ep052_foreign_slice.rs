@@ -1,16 +1,8 @@
 //! A slice of the Service is managed by another controller.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The label `endpointslice.kubernetes.io/managed-by` names another controller. Clients use the
@@ -60,10 +52,7 @@ impl fmt::Display for ForeignSlice {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn slices_of_the_controllers_of_both_sides_are_there_during_a_hand_over() {

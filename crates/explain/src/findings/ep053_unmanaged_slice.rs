@@ -1,20 +1,13 @@
 //! A slice of the Service names no controller.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::well_known::LABEL_MANAGED_BY;
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, address};
-use serde::Serialize;
+use kube_endpoint_core_model::{EndpointSlice, address};
 
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::consumers::kube_proxy::numbers_used;
 use crate::models::selection::Selection;
 
@@ -102,10 +95,7 @@ fn addresses_besides_pods(inputs: &FaultInputs<'_>, slice: &EndpointSlice) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn the_writer_of_the_endpoints_of_a_service_without_a_selector_need_not_name_itself() {

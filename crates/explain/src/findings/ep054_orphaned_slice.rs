@@ -1,15 +1,9 @@
 //! The Service of a slice does not exist.
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
 use super::words::create_or_clean_up;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
+use crate::findings::prelude::*;
 
 about! {
     /// One of the controllers manages the slice. Usually the garbage collector deletes it with its
@@ -45,10 +39,7 @@ impl fmt::Display for OrphanedSlice {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_slice_that_no_controller_manages_may_be_there_before_its_service() {

@@ -1,21 +1,16 @@
 //! Several slices hold the same endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::port::PortSet;
 use kube_endpoint_core_model::well_known::{LABEL_MANAGED_BY, LABEL_SKIP_MIRROR};
-use kube_endpoint_core_model::{Endpoint, EndpointSlice, ObjectKey, Text, address};
-use serde::Serialize;
+use kube_endpoint_core_model::{Endpoint, EndpointSlice, address};
 
-use super::Finding;
-use super::words::{each, names};
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
+use super::words::each;
+use crate::findings::inputs::is_mirrored;
+use crate::findings::prelude::*;
 
 about! {
     /// Two entries are the same endpoint if they have the same address and the same pod, or if one
@@ -158,10 +153,7 @@ fn hold_the_same(holders: &Holders<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn pods_in_the_network_of_one_node_are_different_endpoints() {

@@ -1,16 +1,10 @@
 //! The Endpoints object holds only some of the addresses.
 
 use kube_endpoint_core_model::well_known::{ANNOTATION_OVER_CAPACITY, TRUNCATED};
-use std::fmt;
+use kube_endpoint_core_model::{LeftOut, PodVerdict, Verdict};
 
-use kube_endpoint_core_model::{LeftOut, ObjectKey, PodVerdict, Verdict};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::evidence;
+use crate::findings::prelude::*;
 
 about! {
     /// The Endpoints object has the annotation `endpoints.kubernetes.io/over-capacity: truncated`.
@@ -62,8 +56,7 @@ impl fmt::Display for EndpointsTruncated {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn endpoints_may_be_full() {

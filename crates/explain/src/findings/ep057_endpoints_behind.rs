@@ -1,20 +1,11 @@
 //! The Endpoints object differs from what it should be.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use serde::Serialize;
-
-use super::Finding;
 use super::words::{doctor, look_at_controller, look_at_running_controller, wait_or_permit};
 use crate::facts::age;
 use crate::facts::output_kind::OutputKind;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
 use crate::facts::signs::by_controller;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{Behind, FaultInputs};
+use crate::findings::inputs::Behind;
+use crate::findings::prelude::*;
 
 about! {
     /// As EP050, for the Endpoints object. kube-proxy and DNS read slices. If no slice is late,
@@ -111,10 +102,7 @@ fn others_are_written(inputs: &FaultInputs<'_>, written: Option<Timestamp>) -> b
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn endpoints_of_an_older_controller_lack_only_its_label() {

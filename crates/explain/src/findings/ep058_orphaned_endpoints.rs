@@ -1,14 +1,7 @@
 //! The Service of an Endpoints object does not exist.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
 use super::words::create_or_clean_up;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
+use crate::findings::prelude::*;
 
 about! {
     /// The object has the label of the endpoints controller, which deletes such an object when its
@@ -47,10 +40,7 @@ impl fmt::Display for OrphanedEndpoints {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn endpoints_that_a_user_wrote_may_be_there_before_their_service() {

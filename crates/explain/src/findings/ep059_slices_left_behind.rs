@@ -1,20 +1,14 @@
 //! Slices or Endpoints made from pods remain, although the Service selects no pods.
 
-use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::EndpointSlice;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINT_SELECTOR, ENDPOINTSLICE_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use super::words::{each, names};
-use crate::facts::remedy::Person::{EndpointsWriter, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use super::words::each;
+use crate::findings::prelude::*;
 use crate::models::hand_over::made_by_controller;
 use crate::models::leftovers::Remains;
 use crate::models::selection::Selection;
@@ -140,10 +134,7 @@ impl SlicesLeftBehind {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn slices_that_a_user_writes_are_not_left_behind() {

@@ -1,19 +1,12 @@
 //! A slice of the Service is being deleted and still there.
 
-use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::words::{capital, held};
+use kube_endpoint_core_model::EndpointSlice;
 use serde_json::json;
+
+use crate::findings::prelude::*;
+use crate::findings::words::{capital, held};
 
 about! {
     /// A slice with a deletion timestamp stays until somebody removes its finalizers. The
@@ -67,10 +60,7 @@ impl fmt::Display for SliceTerminating {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_slice_that_nobody_deletes_may_have_finalizers() {

@@ -1,15 +1,6 @@
 //! The Service has a selector, and another client wrote its Endpoints.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The endpoints controller writes the Endpoints of a Service with a selector. Another client
@@ -83,10 +74,7 @@ fn ready(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn endpoints_of_a_controller_may_be_late() {

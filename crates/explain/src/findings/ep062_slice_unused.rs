@@ -1,19 +1,13 @@
 //! kube-proxy uses no endpoint of a slice, because of its ports or addresses.
 
-use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, ObjectKey, Service, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::{AddressType, EndpointSlice, IpFamily, Service};
 
-use super::Finding;
 use super::words::{addresses, families, ports, the_port};
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{FaultInputs, asked_for, other_ports};
+use crate::findings::inputs::{asked_for, other_ports};
 use crate::findings::pod_reason::NamedPort;
+use crate::findings::prelude::*;
 use crate::models::consumers::kube_proxy::numbers_used;
 use crate::models::traffic::{ServedBy, has_family, has_ready, is_labelled_headless};
 
@@ -146,10 +140,7 @@ impl UnusedSlice {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_slice_needs_one_port_of_the_service() {

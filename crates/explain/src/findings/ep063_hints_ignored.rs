@@ -1,19 +1,11 @@
 //! kube-proxy ignores the hints of the Service, because some ready endpoints have none.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text, address};
-use serde::Serialize;
+use kube_endpoint_core_model::{EndpointSlice, address};
 
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::traffic::ServedBy;
 
 about! {
@@ -96,10 +88,7 @@ impl fmt::Display for HintsIgnored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn hints_are_used_if_all_endpoints_or_none_have_some() {

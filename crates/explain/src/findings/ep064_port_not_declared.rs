@@ -1,21 +1,14 @@
 //! A targetPort is a number that containers of the pods do not declare.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
+use kube_endpoint_core_model::Service;
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
-use kube_endpoint_core_model::{ObjectKey, Service, Text};
-use serde::Serialize;
 
-use super::Finding;
-use super::words::names;
 use crate::facts::raw::Serving;
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::{FaultInputs, ReadyPod};
-use crate::findings::rank::TrafficLost;
+use crate::findings::evidence;
+use crate::findings::inputs::ReadyPod;
+use crate::findings::prelude::*;
 
 about! {
     /// Kubernetes does not check the number: a container may listen on ports that it does not
@@ -358,10 +351,7 @@ fn declared(pods: &[ReadyPod<'_>]) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_container_that_declares_nothing_may_listen_on_any_port() {

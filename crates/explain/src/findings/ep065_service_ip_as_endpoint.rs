@@ -1,23 +1,15 @@
 //! An endpoint of the Service is the cluster IP of a Service.
 
-use std::fmt;
 use std::net::IpAddr;
 
+use kube_endpoint_core_model::address;
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use kube_endpoint_core_model::{ObjectKey, Text, address};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::pod::PodExplanation;
-use crate::findings::rank::TrafficLost;
-use crate::models::traffic::ServedBy;
 use serde_json::json;
+
+use crate::findings::evidence::OBJECTS;
+use crate::findings::pod::PodExplanation;
+use crate::findings::prelude::*;
+use crate::models::traffic::ServedBy;
 
 about! {
     /// kube-proxy translates the address of a connection once. So an endpoint that is the cluster
@@ -123,10 +115,7 @@ impl fmt::Display for ServiceIpAsEndpoint {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn clients_of_a_headless_service_may_connect_to_a_cluster_ip() {

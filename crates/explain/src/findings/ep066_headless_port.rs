@@ -1,20 +1,16 @@
 //! The Service is headless, and its endpoints listen on another port than the Service's.
 
-use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::Pod;
+use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::ServicePort;
-use kube_endpoint_core_model::{ObjectKey, Pod, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::well_known::CLUSTER_IP_NONE;
 
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::evidence;
+use crate::findings::pod::Publication;
+use crate::findings::prelude::*;
 use crate::models::consumers::kube_proxy::number_for;
 use crate::models::traffic::{ServedBy, has_ready};
 
@@ -48,26 +44,38 @@ pub struct HeadlessPort {
 }
 
 impl Finding for HeadlessPort {
-    /// The slices have the ports of the endpoints, also if the target port is a name.
+    /// The slices have the ports of the endpoints, also if the target port is a name. If files do
+    /// not have them, the ready pods tell the ports that they would have.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let known = inputs.options.known;
-        let is_open = !known.slices || inputs.selection.selects_pods() && !known.pods;
+        let selects_pods = inputs.selection.selects_pods();
+        let is_planned = selects_pods && inputs.options.are_from_files();
+        let is_open = selects_pods && !known.pods || !known.slices && !is_planned;
         if inputs.served.by != ServedBy::Dns || is_open {
             return Vec::new();
         }
         let has_pod_names = inputs.pods.iter().any(|pod| pod.hostname.is_some());
         let declared = declared_by_all(inputs.pods);
         let slices = || inputs.slices().iter().filter(|slice| has_ready(slice));
+        let ready = inputs.explained.iter().filter(|pod| pod.publication == Publication::Ready);
+        let ready: BTreeSet<&Text> = ready.map(|pod| &pod.name).collect();
+        let numbers = |port: &ServicePort| -> BTreeSet<u16> {
+            if known.slices {
+                let held = slices().flat_map(|slice| slice.ports.iter());
+                return held.filter_map(|held| number_for(held, port)).collect();
+            }
+            let ready = inputs.pods.iter().filter(|pod| ready.contains(&pod.key.name));
+            ready.filter_map(|pod| u16::try_from(find_port(pod, port)?).ok()).collect()
+        };
         let differs = |port: &ServicePort| {
-            let held = slices().flat_map(|slice| slice.ports.iter());
-            let numbers = held.filter_map(|held| number_for(held, port));
-            let targets: BTreeSet<u16> = numbers.filter(|number| i32::from(*number) != port.port).collect();
+            let mut targets = numbers(port);
+            targets.retain(|number| i32::from(*number) != port.port);
             let is_found = !targets.is_empty() && !declared.contains(&port.port);
             is_found.then(|| Self {
                 port: port.port,
                 name: port.name.clone(),
                 protocol: port.protocol.clone(),
-                targets: targets.into_iter().collect(),
+                targets: targets.iter().copied().collect(),
                 has_pod_names,
             })
         };
@@ -136,10 +144,7 @@ fn declared_by_all(pods: &[Arc<Pod>]) -> BTreeSet<i32> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn clients_of_a_port_on_which_pods_listen_reach_them() {

@@ -1,14 +1,6 @@
 //! The Service's selector matches no pod, and pods have its values under other labels.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::near::{OtherKey, OtherKeys};
 
 about! {
@@ -70,10 +62,7 @@ impl fmt::Display for LabelKeysDiffer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_with_another_value_of_the_label_is_another_program() {

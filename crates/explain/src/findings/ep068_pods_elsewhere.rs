@@ -1,16 +1,8 @@
 //! The Service's selector matches no pod, and pods of other namespaces have its labels.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::{names, pairs};
+use super::words::pairs;
 use crate::facts::across::Elsewhere;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// A Service selects pods of its own namespace. Many namespaces may have the same programs, so
@@ -79,10 +71,7 @@ impl fmt::Display for PodsElsewhere {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn pods_that_have_ended_are_not_meant() {

@@ -1,20 +1,13 @@
 //! Several pods have the same IP address.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::IpAddr;
 
-use kube_endpoint_core_model::{ObjectKey, Text, address};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use kube_endpoint_core_model::address;
 use serde_json::json;
+
+use crate::findings::evidence::OBJECTS;
+use crate::findings::prelude::*;
 
 about! {
     /// Addresses of pods are unique in a cluster. If the network plugin assigns one twice, the
@@ -120,10 +113,7 @@ impl fmt::Display for SharedPodIp {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn pods_that_are_not_ready_or_in_the_network_of_their_node_may_share_an_address() {

@@ -1,21 +1,13 @@
 //! No endpoint controller writes, so each changed Service waits for its slices.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Timestamp};
-use serde::Serialize;
-
 use super::words::doctor;
-use super::{Fault, Finding};
 use crate::facts::age;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::cluster::{Unserved, Waiting};
 
 about! {
     /// One finding stands for [EP050](#ep050-slices-behind) and [EP057](#ep057-endpoints-behind) of
-    /// all Services that wait. `lint`, `top` and the status page decide it from the Services that
+    /// all Services that wait. `lint` and the status page decide it from the Services that
     /// they read: the slices of at least three Services of several namespaces, or of all Services,
     /// are late, and no controller has written any slice since these changed, nor tried to. The
     /// last writes are those in `metadata.managedFields`; where these are not known, a pod that a
@@ -83,10 +75,7 @@ impl fmt::Display for ClusterUnserved {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn one_service_that_waits_while_a_controller_leads_is_not_the_whole_cluster() {

@@ -1,16 +1,6 @@
 //! An annotation of the Service overrides its trafficDistribution.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// With `service.kubernetes.io/topology-mode: Auto`, or the older
@@ -69,10 +59,7 @@ impl fmt::Display for DistributionOverridden {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_annotation_that_switches_topology_mode_off_overrides_nothing() {

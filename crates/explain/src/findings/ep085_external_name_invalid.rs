@@ -1,18 +1,11 @@
 //! The Service is an alias that leads nowhere.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::{Fault, Finding};
 use crate::facts::external_name::service_of;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// DNS answers with the alias, a name, and clients look that name up. An IP address, or a text
@@ -172,14 +165,12 @@ impl fmt::Display for ExternalNameInvalid {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
     use crate::facts::objects::Objects;
     use crate::facts::options::Options;
-    use crate::findings::Code;
-    use crate::findings::testing::example;
-    use crate::findings::testing::{LintOptions, lint};
+    use crate::findings::testing::*;
 
     #[test]
     fn a_name_with_digits_is_a_name() {

@@ -1,17 +1,8 @@
 //! kube-proxy before Kubernetes 1.36 ignores the Service because of a label for headless Services.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::well_known::LABEL_HEADLESS;
-use serde::Serialize;
 
-use super::Finding;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 use crate::models::traffic::ServedBy;
 
 about! {
@@ -88,10 +79,7 @@ impl fmt::Display for ServiceLabelIgnored {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn newer_nodes_and_clients_of_headless_services_do_not_look_at_the_label() {

@@ -1,18 +1,11 @@
 //! Several containers of a pod have a port of the name that the Service asks for.
 
-use std::fmt;
-
 use kube_endpoint_core_model::service::TargetPort;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use super::words::names;
 use crate::facts::raw::Serving;
-use crate::facts::remedy::Person::PodOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::{FaultInputs, ReadyPod};
+use crate::findings::evidence;
+use crate::findings::inputs::ReadyPod;
+use crate::findings::prelude::*;
 
 about! {
     /// A name may occur once in each container. The controllers take the port of the first
@@ -132,10 +125,7 @@ fn holders(serving: &Serving, name: &Text, protocol: &Text) -> Vec<OfContainer> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_name_may_occur_once_for_each_protocol() {

@@ -1,15 +1,7 @@
 //! The API server refuses the pods of a workload, and no pod of the Service runs.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
 use super::words::failed_creates;
-use super::{Fault, Finding};
-use crate::facts::remedy::Person::{ClusterAdministrator, PodOwner};
-use crate::facts::remedy::Remedy;
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::near::NoPods;
 use crate::models::selection::Selection;
 
@@ -125,10 +117,7 @@ impl fmt::Display for PodsNotCreated {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn pods_of_another_workload_are_not_those_of_the_service() {

@@ -2,28 +2,22 @@
 //! addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, LABEL_MANAGED_BY, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Service, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::{EndpointSlice, Service};
+use serde_json::Value;
 
-use super::Finding;
-use super::words::{names, start_selector_controller};
+use super::words::start_selector_controller;
 use crate::facts::objects::Objects;
-use crate::facts::remedy::Person::{ClusterAdministrator, EndpointsWriter};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::{FaultInputs, is_mirrored};
-use crate::findings::rank::TrafficLost;
+use crate::findings::evidence::OBJECTS;
+use crate::findings::inputs::is_mirrored;
+use crate::findings::prelude::*;
 use crate::models::dead::{DeadEndpoint, WhyDead};
 use crate::models::hand_over::made_by_controller;
 use crate::models::selection::Selection;
-use serde_json::Value;
 
 about! {
     /// The slices are late (EP050), and hold ready endpoints of pods that are none of the
@@ -301,10 +295,7 @@ fn is_left(objects: &Objects, key: &ObjectKey, selection: Selection<'_>, slice: 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn controllers_that_run_take_missing_pods_out() {

@@ -1,19 +1,10 @@
 //! The Service names an EndpointSelector that does not exist.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::names;
-use crate::facts::remedy::Person::{ClusterAdministrator, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::models::selection::{RESOURCE, Selection, is_name};
 use serde_json::Value;
+
+use crate::findings::prelude::*;
+use crate::models::selection::{RESOURCE, Selection, is_name};
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those
@@ -121,10 +112,8 @@ impl fmt::Display for EndpointSelectorNotFound {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-    use serde_json::json;
 
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_endpoint_selector_of_this_name_is_found() {

@@ -1,16 +1,10 @@
 //! The Service names an EndpointSelector that selects nothing, because it is invalid.
 
-use std::fmt;
-
+use kube_endpoint_core_model::EndpointSelector;
 use kube_endpoint_core_model::endpoint_selector::Condition;
-use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
 use super::words::correct_selector;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::selection::Selection;
 
 about! {
@@ -77,10 +71,7 @@ fn refused(object: &EndpointSelector) -> Option<&Text> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_corrected_endpoint_selector_is_accepted() {

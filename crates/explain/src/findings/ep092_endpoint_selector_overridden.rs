@@ -1,18 +1,11 @@
 //! The Service names an EndpointSelector and has a selector, which wins.
 
-use std::fmt;
-
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 use serde_json::json;
 
-use super::Finding;
 use crate::facts::answer::Answer;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{PatchForm, Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::facts::remedy::PatchForm;
+use crate::findings::prelude::*;
 use crate::models::rehearsal::Rehearsal;
 use crate::models::selection::{RESOURCE, Selection};
 
@@ -111,10 +104,7 @@ impl fmt::Display for EndpointSelectorOverridden {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn without_a_selector_of_its_own_the_service_is_attached() {

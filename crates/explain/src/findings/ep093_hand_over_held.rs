@@ -1,18 +1,12 @@
 //! The slices of the controller that the Service has left stay, because those of the new one lack
 //! ready endpoints.
 
-use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Text};
-use serde::Serialize;
+use kube_endpoint_core_model::EndpointSlice;
 
-use super::Finding;
-use super::words::{correct_selector, doctor, names};
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use super::words::{correct_selector, doctor};
+use crate::findings::prelude::*;
 use crate::models::selection::Selection;
 
 about! {
@@ -90,10 +84,7 @@ impl fmt::Display for HandOverHeld {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_endpoint_selector_with_a_ready_pod_takes_the_service_over() {

@@ -1,16 +1,8 @@
 //! No running controller maintains the slices of a Service that names an EndpointSelector.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use serde::Serialize;
-
-use super::Finding;
 use super::words::start_selector_controller;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::{Behind, FaultInputs};
-use crate::findings::rank::TrafficLost;
+use crate::findings::inputs::Behind;
+use crate::findings::prelude::*;
 
 about! {
     /// The slices are late (EP050), and the status of the EndpointSelector shows that no controller
@@ -67,10 +59,7 @@ impl fmt::Display for EndpointSelectorUnserved {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_controller_that_has_seen_the_endpoint_selector_may_run() {

@@ -1,15 +1,9 @@
 //! The EndpointSelector of the Service selects pods without any label, too.
 
-use std::fmt;
+use kube_endpoint_core_model::StringMap;
 
-use kube_endpoint_core_model::{ObjectKey, StringMap, Text};
-use serde::Serialize;
-
-use super::Finding;
 use super::words::correct_selector;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::selection::Selection;
 
 about! {
@@ -60,10 +54,7 @@ impl fmt::Display for SelectsUnlabelled {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_label_besides_the_negative_requirement_is_enough() {

@@ -1,9 +1,6 @@
 //! The pod is ready, and the readiness of the EndpointSelector does not choose it.
 
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::pod::Judged;
-use crate::findings::pod_reason::{PodFinding, PodsOf};
+use crate::findings::prelude::*;
 
 pub(crate) use crate::models::leader::NotChosen;
 
@@ -35,10 +32,7 @@ impl PodFinding for NotChosen {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_pod_that_is_not_ready_has_its_own_reason() {

@@ -1,15 +1,6 @@
 //! The readiness of the Service's EndpointSelector chooses no ready pod.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::PodOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
 use crate::models::selection::{RESOURCE, Selection};
 
@@ -95,10 +86,7 @@ fn what_to_do(nobody: &NoLeader, name: &str, namespace: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn one_pod_with_the_condition_is_enough() {

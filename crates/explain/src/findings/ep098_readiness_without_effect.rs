@@ -1,15 +1,6 @@
 //! The EndpointSelector has a readiness, and the Service publishes all pods.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::Remedy;
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 use crate::models::leader::is_without_effect;
 use crate::models::selection::Selection;
 
@@ -68,10 +59,7 @@ impl fmt::Display for ReadinessWithoutEffect {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_readiness_chooses_or_all_pods_are_published() {

@@ -1,20 +1,12 @@
 //! An annotation or a label of the Service has nearly the key of an annotation that controllers
 //! read.
 
-use std::fmt;
+use serde_json::{Value, json};
 
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-use serde_json::json;
-
-use super::Finding;
 use crate::facts::raw::MistypedKey;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{PatchForm, Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{self, Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use serde_json::Value;
+use crate::facts::remedy::PatchForm;
+use crate::findings::evidence;
+use crate::findings::prelude::*;
 
 about! {
     /// Controllers ignore it. If nobody selects pods for the Service because of it, it is an error.
@@ -87,10 +79,7 @@ impl fmt::Display for AnnotationMistyped {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_key_of_another_project_is_not_mistyped() {

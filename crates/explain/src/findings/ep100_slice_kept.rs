@@ -1,17 +1,9 @@
 //! A slice stays beside those of the EndpointSelector, because it is not certain that a controller
 //! made it.
 
-use std::fmt;
-
 use kube_endpoint_core_model::maker::Keep;
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 
-use super::Finding;
-use crate::facts::remedy::Person::EndpointsWriter;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::prelude::*;
 
 about! {
     /// The Service names an EndpointSelector, and a slice has the label of kube-controller-manager,
@@ -102,10 +94,7 @@ impl fmt::Display for SliceKept {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_take_over_deletes_what_kube_controller_manager_left() {

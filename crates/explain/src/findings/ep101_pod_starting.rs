@@ -1,14 +1,12 @@
 //! The pod is starting, within what its own specification allows.
 
-use kube_endpoint_core_model::{LeftOut, Text, Timestamp};
-use serde::Serialize;
+use kube_endpoint_core_model::LeftOut;
 
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, Probe, RunState};
-use crate::facts::remedy::Remedy;
-use crate::findings::code::Severity;
-use crate::findings::pod::{Cause, Judged, WAITS, called};
-use crate::findings::pod_reason::{PodFinding, PodsOf, reported, such_as};
+use crate::findings::pod::{Cause, WAITS, called};
+use crate::findings::pod_reason::{reported, such_as};
+use crate::findings::prelude::*;
 
 about! {
     /// The pod is new, and nothing has gone wrong. This is what happens in each rollout, so it is
@@ -257,10 +255,9 @@ fn last_step(pod: &Judged<'_>) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
-    use crate::findings::Code;
-    use crate::findings::testing::{code_of, with_conditions};
+    use crate::findings::testing::*;
 
     /// A pod whose container runs since some seconds and is not ready.
     fn pod(seconds: i64, probe: Value) -> Value {

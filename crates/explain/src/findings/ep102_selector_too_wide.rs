@@ -1,20 +1,14 @@
 //! The selector of the Service takes in workloads that run different programs.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
 use serde_json::json;
 
-use super::words::{names, pairs};
-use super::{Fault, Finding, NotDeclared, PodReason, PortNameNotFound, PortNotDeclared, SomePortsNotFound};
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
-use crate::facts::remedy::{PatchForm, Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
+use super::words::pairs;
+use super::{NotDeclared, PodReason, PortNameNotFound, PortNotDeclared, SomePortsNotFound};
+use crate::facts::remedy::PatchForm;
 use crate::findings::pod::Publication;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 use crate::models::programs::{self, Program, ServingPod};
 use crate::models::selection::Selection;
 
@@ -225,10 +219,9 @@ impl fmt::Display for SelectorTooWide {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
-    use crate::findings::Code;
-    use crate::findings::testing::{Example, example};
+    use crate::findings::testing::*;
 
     /// Gives the second pod labels and a container.
     fn other(example: Example, labels: Value, name: &str, image: &str) -> Example {

@@ -1,19 +1,10 @@
 //! The load balancer of the Service has no address.
 
-use std::fmt;
+use serde_json::Value;
 
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
 use crate::facts::age;
 use crate::facts::details::RecentEvent;
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
-use serde_json::Value;
+use crate::findings::prelude::*;
 
 about! {
     /// A cloud controller manager or another program makes the load balancers of a cluster, and
@@ -94,10 +85,7 @@ impl fmt::Display for LoadBalancerPending {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_load_balancer_takes_some_minutes() {

@@ -1,15 +1,7 @@
 //! An Ingress, a route, an APIService or a webhook sends clients to a Service that does not exist.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
 use crate::facts::references::Reference;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
+use crate::findings::prelude::*;
 
 about! {
     /// Clients get an error of the proxy (Ingress, Gateway) or of the API server (APIService,
@@ -72,10 +64,7 @@ impl fmt::Display for BackendNotFound {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn an_ingress_to_an_existing_service_is_no_finding() {

@@ -1,18 +1,9 @@
 //! An Ingress, a route, an APIService or a webhook asks for a port that the Service does not have.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::service::{ServicePort, TargetPort};
-use serde::Serialize;
 
-use super::Finding;
 use crate::facts::references::{AskedPort, Reference};
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 
 about! {
     /// Such objects name a port of the Service (`spec.ports[].port` or its name), not one of the
@@ -107,10 +98,7 @@ impl fmt::Display for BackendPortNotFound {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn the_name_of_a_port_is_as_good_as_its_number() {

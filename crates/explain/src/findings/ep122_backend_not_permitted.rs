@@ -1,18 +1,9 @@
 //! A route names the Service from another namespace, and no ReferenceGrant permits that.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
-use crate::facts::references::Reference;
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
 use serde_json::Value;
+
+use crate::facts::references::Reference;
+use crate::findings::prelude::*;
 
 about! {
     /// The Gateway API lets a route send clients to a Service of another namespace only if a
@@ -73,10 +64,7 @@ impl fmt::Display for BackendNotPermitted {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_grant_for_the_kind_and_the_namespace_permits_it() {

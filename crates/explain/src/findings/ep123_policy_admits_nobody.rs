@@ -1,22 +1,15 @@
 //! NetworkPolicies admit nobody to a port of the pods.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
+use kube_endpoint_core_model::Pod;
 use kube_endpoint_core_model::port::find_port;
 use kube_endpoint_core_model::service::ServicePort;
-use kube_endpoint_core_model::{ObjectKey, Pod, Text};
-use serde::Serialize;
 
-use super::Finding;
-use super::words::names;
 use crate::facts::policy::{Admits, Direction, Policy};
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::FaultInputs;
+use crate::findings::evidence::OBJECTS;
 use crate::findings::pod::Publication;
-use crate::findings::rank::TrafficLost;
+use crate::findings::prelude::*;
 use crate::models::client::port_of;
 
 about! {
@@ -135,10 +128,7 @@ impl fmt::Display for PolicyAdmitsNobody {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_policy_that_admits_some_clients_is_no_finding() {

@@ -1,17 +1,8 @@
 //! NetworkPolicies may keep a client that was named from the pods.
 
-use std::fmt;
-
-use kube_endpoint_core_model::ObjectKey;
-use serde::Serialize;
-
-use super::Finding;
-use super::words::{each, names};
-use crate::facts::remedy::Person::{PodOwner, ServiceOwner};
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, OBJECTS, Read};
-use crate::findings::inputs::FaultInputs;
-use crate::findings::rank::TrafficLost;
+use super::words::each;
+use crate::findings::evidence::OBJECTS;
+use crate::findings::prelude::*;
 use crate::models::client::Kept;
 
 about! {
@@ -114,10 +105,7 @@ impl fmt::Display for ClientNotAdmitted {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_client_that_a_policy_admits_is_none() {

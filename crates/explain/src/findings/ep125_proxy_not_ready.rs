@@ -1,15 +1,8 @@
 //! Pods of kube-proxy are not ready.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text};
-use serde::Serialize;
-
-use super::Finding;
-use super::words::{each, names};
-use crate::facts::remedy::Person::ClusterAdministrator;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::evidence::{Evidence, OBJECTS, Read, item};
+use super::words::each;
+use crate::findings::evidence::{OBJECTS, item};
+use crate::findings::prelude::*;
 use crate::models::cluster::NotReadyPods;
 
 about! {
@@ -63,10 +56,7 @@ impl fmt::Display for ProxyNotReady {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use crate::findings::Code;
-    use crate::findings::testing::example;
+    use crate::findings::testing::*;
 
     #[test]
     fn a_proxy_that_starts_or_whose_node_is_not_ready_is_not_told() {

@@ -1,22 +1,13 @@
 //! A route, a Gateway or an Ingress is not attached to what it names, so nobody sends clients by
 //! it.
 
-use std::fmt;
-
-use kube_endpoint_core_model::{ObjectKey, Text, Timestamp};
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Finding;
-use super::words::names;
 use crate::facts::age;
 use crate::facts::attached::{Attached, CLASSES, Parent};
 use crate::facts::objects::Objects;
 use crate::facts::references::{GATEWAY, INGRESS, Referrer};
-use crate::facts::remedy::Person::ServiceOwner;
-use crate::facts::remedy::{Remedy, Step};
-use crate::findings::code::Severity;
-use crate::findings::evidence::{Evidence, Read};
+use crate::findings::prelude::*;
 use crate::models::near::nearest_names;
 
 about! {
@@ -242,7 +233,7 @@ impl fmt::Display for NotAttached {
 #[cfg(test)]
 mod tests {
     use kube_endpoint_core_model::Timestamp;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
     use crate::facts::attached;

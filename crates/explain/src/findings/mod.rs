@@ -11,6 +11,7 @@ pub mod finding;
 pub(crate) mod inputs;
 pub(crate) mod pod;
 pub(crate) mod pod_reason;
+mod prelude;
 pub(crate) mod rank;
 mod words;
 

@@ -64,6 +64,8 @@ pub struct PodExplanation {
     pub(crate) is_alone: bool,
     /// The remedy of the finding about the Service that is the cause of the reason.
     pub(crate) cause: Option<Remedy>,
+    /// True if only the template of its workload is known: no command finds it.
+    pub(crate) is_assumed: bool,
     /// The node whose kubelet runs it from a file, if it is a static pod.
     pub(crate) static_on: Option<Text>,
 }
@@ -106,6 +108,7 @@ impl PodExplanation {
         let remedy = PodReason::remedy(&[self.reason.as_ref()?], &pods);
         Some(match &self.static_on {
             Some(node) => remedy.of_static_pod(node),
+            None if self.is_assumed => remedy.of_template(&self.name),
             None => remedy,
         })
     }

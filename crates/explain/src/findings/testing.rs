@@ -5,7 +5,8 @@ mod fault_manifests;
 
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_testing::Cluster;
-use serde_json::{Value, json};
+use serde_json::Value;
+pub(super) use serde_json::json;
 
 pub(super) use crate::answers::explain::explain;
 pub(super) use crate::answers::lint::{LintOptions, lint};
@@ -13,7 +14,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::facts::raw::PodOwner;
 use crate::facts::remedy::{Remedy, Step};
-use crate::findings::Code;
+pub(super) use crate::findings::Code;
 use crate::findings::pod_reason::PodsOf;
 
 /// A cluster in which the Service `web` of the namespace `default` may have findings.

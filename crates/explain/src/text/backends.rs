@@ -6,8 +6,8 @@ use super::document::{Document, Emphasis, Layout, Span, plain, span};
 use super::explanation::{near_services, numbered, sentence};
 use super::table::Table;
 use crate::answers::backends::{Backend, BackendsExplanation};
+use crate::answers::explanation::Status;
 use crate::facts::references::GATEWAY;
-use crate::facts::workload::IdleWorkload;
 use crate::findings::Code;
 
 /// The most backends and the most advice that are printed, unless the layout is wide.
@@ -34,7 +34,11 @@ impl BackendsExplanation {
             document.heading("What to do");
         }
         if self.to_do.is_empty() && (is_selected || self.idle.is_some()) {
-            let advice = self.idle.as_ref().map_or_else(|| "nothing".to_owned(), IdleWorkload::advice);
+            let advice = match (&self.idle, self.status) {
+                (Some(idle), _) => idle.advice(),
+                (None, Status::Unknown) => "name files that have its Services, too".to_owned(),
+                (None, _) => "nothing".to_owned(),
+            };
             document.sentence(vec![plain("  ")], &sentence(&advice), Emphasis::None, layout.columns);
         }
         for (at, it) in self.to_do.iter().take(shown).enumerate() {

@@ -239,7 +239,7 @@ pub(crate) fn the_krew_manifest_has_the_sums_of_the_archives() {
 pub(crate) fn the_bill_of_materials_lists_the_crates_of_the_program() {
     for (program, has, has_not) in [
         ("kube-endpoint-manager", "kube-endpoint-controllers", "kube-endpoint-embedded-apiserver"),
-        ("kubectl-diagnose-svc", "ratatui", "kube-endpoint-controllers"),
+        ("kubectl-diagnose-svc", "indicatif", "kube-endpoint-controllers"),
     ] {
         let bill = read_json(&file(&here(program, ".cdx.json")));
         assert_eq!(bill["metadata"]["component"]["name"], program);

@@ -18,8 +18,7 @@ const LONGEST_NAME: usize = 300;
 const PROXY_REMEDY: &str = "Use kubectl port-forward, an Ingress or a Gateway, or update the API servers to 1.37, which need no \
      Endpoints for it.";
 
-const WRITER_REMEDY: &str = "Let it write EndpointSlices. `kubectl diagnose-svc retire --convert NAMESPACE/NAME` prints those that replace \
-     Endpoints.";
+const WRITER_REMEDY: &str = "Let it write EndpointSlices.";
 
 /// The events of audit logs, added up line by line, so that a log may be larger than memory.
 #[derive(Clone, Debug, Default)]
