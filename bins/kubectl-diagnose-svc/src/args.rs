@@ -93,6 +93,12 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
+    /// Show all Services live: readiness, slices, writes, and how long a change takes until it is
+    /// written
+    Top {
+        #[command(flatten)]
+        scope: Scope,
+    },
     /// Print orphaned EndpointSlices and stale Endpoints, and delete them with --yes; exit code 0:
     /// none remain, 1: some, 2: error
     ///
@@ -314,10 +320,11 @@ mod tests {
                 Command::Lint { scope, .. }
                 | Command::Diff { scope, .. }
                 | Command::Cleanup { scope, .. } => Ok::<Scope, clap::Error>(scope),
+                Command::Top { scope } => Ok(scope),
                 other => panic!("{other:?}"),
             }
         };
-        for command in ["lint", "diff", "cleanup"] {
+        for command in ["lint", "diff", "cleanup", "top"] {
             let scope = scope(command, "app in (web, api),!legacy").unwrap();
             assert_eq!(scope.selector.unwrap().to_string(), "app in (api,web),!legacy", "{command}");
         }

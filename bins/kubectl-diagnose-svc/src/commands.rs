@@ -22,7 +22,8 @@ use crate::connect::{Connection, connect};
 use crate::output::{Output, json, print, print_note};
 use crate::place::{FileFlags, Place};
 use crate::progress::ProgressLine;
-use crate::{FAILED, cleanup, completion, doctor, manifests, retire, ui};
+use crate::source::version;
+use crate::{FAILED, cleanup, completion, doctor, manifests, retire, top, ui};
 
 /// How often a diff reads a cluster.
 const READINGS: usize = 3;
@@ -87,6 +88,7 @@ pub(crate) async fn run(command_line: &CommandLine) -> anyhow::Result<u8> {
             let place = Place::open(global, files).await?;
             Box::pin(run_lint(&place, output, &options, place.scope(scope), &lint_options, fail_on)).await
         }
+        Command::Top { scope } => run_top(global, output, &options, scope).await,
         Command::Doctor(args) => Box::pin(run_doctor(global, output, &options, &args.files)).await,
         Command::Retire(args) => Box::pin(retire::run(global, output, args)).await,
         Command::Ui(args) => ui::run(global, &options, args).await,
@@ -275,4 +277,21 @@ async fn run_cleanup(global: &Global, output: Output, scope: &Scope, delete: boo
     found.not_read.iter().for_each(|note| print_note(note));
     output.print_as("Cleanup", &found, |layout| found.text(layout))?;
     Ok(found.exit_code())
+}
+
+async fn run_top(global: &Global, output: Output, options: &Options, scope: &Scope) -> anyhow::Result<u8> {
+    top::check_format(output)?;
+    let connection = connect(&global.config).await?;
+    // The watches would wait for the server without end.
+    let _ = version(connection.client.kube()).await?;
+    let namespace = scope.namespace(&connection.namespace).map(str::to_owned);
+    let place = match &namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None => "all namespaces".to_owned(),
+    };
+    let place = match &*connection.context {
+        "" => place,
+        context => format!("context {context}, {place}"),
+    };
+    top::run(connection, namespace, scope.selector.clone(), place, output, options).await
 }

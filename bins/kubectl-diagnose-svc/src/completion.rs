@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn commands_flags_and_values_are_completed() {
         for (line, want) in [
-            ("", "explain render diff lint cleanup doctor retire ui completion"),
+            ("", "explain render diff lint top cleanup doctor retire ui completion"),
             ("ex", "explain"),
             ("x", ""),
             ("-n shop l", "lint"),

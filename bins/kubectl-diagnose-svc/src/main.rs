@@ -22,6 +22,7 @@ mod place;
 mod progress;
 mod retire;
 mod source;
+mod top;
 mod ui;
 
 use std::ffi::OsString;

@@ -99,7 +99,8 @@ fn wanted_columns() -> Option<usize> {
 
 /// Returns the width of the terminal, if standard output is one that tells it.
 fn terminal_columns() -> Option<usize> {
-    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    let is_terminal = std::io::stdout().is_terminal();
+    let (columns, _) = is_terminal.then(ratatui::crossterm::terminal::size)?.ok()?;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 

@@ -34,6 +34,7 @@
 //! - [`consumers`] has models of kube-proxy and CoreDNS, from which explanations know who receives
 //!   traffic.
 //! - [`doctor`] tells who writes the outputs of a cluster, and what would change.
+//! - [`figures`] counts writes, readiness and fill while a cluster runs.
 //! - [`leftovers`] tells which slices and Endpoints belong to Services that do not exist any more.
 //! - [`retire`] tells who still reads v1 Endpoints.
 //! - [`text`] prints all of these for a terminal. All of them serialise, too.
@@ -62,7 +63,7 @@ pub use answers::history::LastChange;
 pub use answers::lint::{FailOn, Lint, LintOptions, LintReport, lint};
 pub use answers::near_services::{NearService, NotSelecting, ServicesOf, services_of};
 pub use answers::render::{Rendered, render};
-pub use answers::{diff, doctor, explanation, lint, render, retire};
+pub use answers::{diff, doctor, explanation, figures, lint, render, retire};
 pub use facts::across::Elsewhere;
 pub use facts::extent::{Extent, Extents, FileContents};
 pub use facts::objects::{ObjectError, Objects, needs_all_nodes};
@@ -92,5 +93,5 @@ pub use models::planned::Planned;
 pub use models::refused::{FAILED_WRITES, Refusal, Refused};
 pub use models::rehearsal::{Moving, Rehearsal};
 pub use models::selection::{Attachment, NotSelected, SelectedBy, names_selector};
-pub use models::traffic::{ServedBy, UnansweredQuestion, is_deleted};
+pub use models::traffic::{ServedBy, UnansweredQuestion};
 pub use models::{consumers, leftovers};

@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::{EndpointSlice, ObjectKey, Timestamp};
-use kube_endpoint_explain::{Code, Severity, is_deleted};
+use kube_endpoint_explain::figures::{FILL_CLASSES, is_deleted};
+use kube_endpoint_explain::{Code, Severity};
 use serde::Serialize;
-
-/// Number of classes of fill: 0 to 9 % of a slice's capacity, 10 to 19 %, and so on; full slices
-/// are in the last one.
-const FILL_CLASSES: usize = 10;
 
 /// The most problems in a status.
 const MOST: usize = 500;
@@ -121,7 +118,7 @@ impl Totals {
         let ready =
             slice.endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).count();
         self.slices += 1;
-        self.endpoints += slice.endpoints.iter().filter(|endpoint| !is_deleted(endpoint.conditions)).count();
+        self.endpoints += slice.endpoints.iter().filter(|endpoint| !is_deleted(endpoint)).count();
         self.ready += ready;
         if slice.is_managed_by(manager) {
             let class = (slice.endpoints.len() * FILL_CLASSES / capacity.max(1)).min(FILL_CLASSES - 1);

@@ -185,14 +185,18 @@ fn a_code_is_a_document_and_takes_no_other_flags() {
     assert!(stderr(&service).contains("kubeconfig"), "{}", stderr(&service));
 }
 
-/// The page would only tell later.
+/// The watches of `top` and the page of `ui` would only tell later.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_for_long_needs_a_server_at_the_start() {
     let shop = Shop::start(Vec::new()).await;
+    let top = shop.run(&["top"]).await;
+    assert!(stderr(&top).contains("standard input or output is none"), "{}", stderr(&top));
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     std::fs::write(shop.kubeconfig.path(), shop.server.kubeconfig(address)).unwrap();
-    let text = reported(&shop, &[&["ui", "--without-manager"]]).await;
+    let text = reported(&shop, &[&["top"], &["ui", "--without-manager"]]).await;
     insta::assert_snapshot!(text.replace(&address.to_string(), "127.0.0.1:6443"), @"
+    $ top
+    error: the version of the server cannot be read: cannot connect to http://127.0.0.1:6443: Connection refused (os error 111)
     $ ui --without-manager
     error: the version of the server cannot be read: cannot connect to http://127.0.0.1:6443: Connection refused (os error 111)
     ");

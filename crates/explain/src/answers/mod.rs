@@ -6,6 +6,7 @@ pub mod diff;
 pub mod doctor;
 pub(crate) mod explain;
 pub mod explanation;
+pub mod figures;
 pub(crate) mod from_pod;
 pub(crate) mod history;
 pub(crate) mod links;

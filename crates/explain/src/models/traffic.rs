@@ -53,7 +53,7 @@ pub(crate) fn is_last_resort(conditions: EndpointConditions) -> bool {
 }
 
 /// Returns true if slices say that the pod of an endpoint is being deleted.
-pub fn is_deleted(conditions: EndpointConditions) -> bool {
+pub(crate) fn is_deleted(conditions: EndpointConditions) -> bool {
     conditions.ready == Some(false) && conditions.terminating == Some(true)
 }
 

@@ -6,13 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use kube_endpoint_controller_runtime::{ActivityCounts, FailingCounts, Latencies};
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_explain::figures::{BUCKET_SECONDS, BUCKETS};
 use kube_endpoint_status_page::{HistoryView, Quantiles};
-
-/// The length of a bucket, in seconds.
-const BUCKET_SECONDS: i64 = 10;
-
-/// The number of kept buckets: 15 minutes.
-const BUCKETS: usize = 90;
 
 /// The queue and the counts of a controller at one moment.
 #[derive(Clone, Debug, Default)]

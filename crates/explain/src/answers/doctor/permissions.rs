@@ -127,12 +127,14 @@ pub fn for_manager(pods: &[Instance]) -> Option<(String, Vec<Permission>)> {
 
 /// The permissions that the commands of the plugin need, in all namespaces.
 pub const FOR_PLUGIN: &[Permission] = &[
-    in_cluster("explain, lint, diff", "list", "", "services"),
-    in_cluster("explain, lint, diff", "list", "", "pods"),
-    in_cluster("explain, lint, diff", "list", "", "nodes"),
-    in_cluster("explain, lint, diff", "list", "", "endpoints"),
-    in_cluster("explain, lint, diff", "list", DISCOVERY, "endpointslices"),
+    in_cluster("explain, lint, diff, top", "list", "", "services"),
+    in_cluster("explain, lint, diff, top", "list", "", "pods"),
+    in_cluster("explain, lint, diff, top", "list", "", "nodes"),
+    in_cluster("explain, lint, diff, top", "list", "", "endpoints"),
+    in_cluster("explain, lint, diff, top", "list", DISCOVERY, "endpointslices"),
     in_cluster("explain", "list", "", "events"),
+    in_cluster("top", "watch", "", "services"),
+    in_cluster("top", "watch", DISCOVERY, "endpointslices"),
     in_cluster("cleanup --yes", "delete", "", "endpoints"),
     in_cluster("cleanup --yes", "delete", DISCOVERY, "endpointslices"),
 ];
