@@ -10,7 +10,6 @@ mod echoes;
 mod gates;
 mod kube_runtime_controller;
 mod leader_examples;
-mod left_behind;
 mod otlp;
 mod outages;
 mod own_controller;
