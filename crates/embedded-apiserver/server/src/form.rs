@@ -1,6 +1,5 @@
 //! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON
-//! or in protobuf; and in which of the two views of an event. This encodes YAML as JSON; the router
-//! converts the finished answer.
+//! or in protobuf; and in which of the two views of an event.
 
 mod protobuf;
 
@@ -79,7 +78,7 @@ impl Form {
         }
         let object = self.of_object(resource, strategy::convert_from_storage(resource, stored.value()), true);
         match self.encoding {
-            Encoding::Json | Encoding::Yaml => Ok(object.to_string().into()),
+            Encoding::Json => Ok(object.to_string().into()),
             Encoding::Protobuf => codec::encode(&object).map(Bytes::from),
         }
     }
@@ -87,7 +86,7 @@ impl Form {
     /// Encodes a watch event of an object that has `apiVersion` and `kind`.
     pub(crate) fn event(self, event: &str, object: &Value) -> Bytes {
         match self.encoding {
-            Encoding::Json | Encoding::Yaml => {
+            Encoding::Json => {
                 format!("{}\n", json!({"type": event, "object": object})).into()
             }
             Encoding::Protobuf => protobuf::event_or_error(codec::Type::of(object).event(event, object)),

@@ -54,27 +54,6 @@ async fn an_expired_token_comes_with_an_inconsistent_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_select() {
-    let (_server, raw) = with_pods(6).await;
-    for (query, expected) in [
-        ("labelSelector=parity%3Deven", vec!["pod-000", "pod-002", "pod-004"]),
-        ("labelSelector=parity+notin+(even),app", vec!["pod-001", "pod-003", "pod-005"]),
-        ("labelSelector=!app", vec![]),
-        ("fieldSelector=spec.nodeName%3Dnode-1", vec!["pod-001", "pod-004"]),
-        ("fieldSelector=spec.nodeName!=node-1,metadata.name!=pod-000", vec!["pod-002", "pod-003", "pod-005"]),
-        ("fieldSelector=metadata.name=pod-003", vec!["pod-003"]),
-        ("fieldSelector=status.phase=Pending&labelSelector=parity=odd&limit=2", vec!["pod-001", "pod-003"]),
-    ] {
-        let list = raw.get(&format!("{PODS}?{query}")).await.expect(200);
-        assert_eq!(names(&list), expected, "{query}");
-        assert!(list["metadata"].get("remainingItemCount").is_none(), "{query}");
-    }
-    raw.get(&format!("{PODS}?labelSelector=a=(")).await.refused(400, "BadRequest");
-    let message = raw.get(&format!("{PODS}?fieldSelector=spec.color=red")).await.refused(400, "BadRequest");
-    assert!(message.contains("field label not supported"), "{message}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_namespace_does_not_match_a_longer_name() {
     let (server, raw) = started();
     let namespaced = |namespace: &str| {
@@ -168,15 +147,6 @@ async fn lists_as_metadata_and_as_tables() {
     assert_eq!(whole["rows"][0]["object"]["kind"], "Pod");
     raw.get_as(PODS, "text/yaml").await.refused(406, "NotAcceptable");
     raw.get_as(PODS, "text/yaml,application/json").await.expect(200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn contradictory_options_are_rejected() {
-    let (_server, raw) = started();
-    let message = raw.get(&format!("{PODS}?resourceVersionMatch=Exact")).await.refused(422, "Invalid");
-    assert!(message.contains("resourceVersionMatch: Forbidden"), "{message}");
-    raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(400, "BadRequest");
-    raw.get(&format!("{PODS}?limit=x")).await.refused(400, "BadRequest");
 }
 
 #[tokio::test(start_paused = true)]
