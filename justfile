@@ -53,7 +53,7 @@ check-features *FEATURES:
 deny:
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
 
-# Play the recordings and the hand-over on a test cluster, and report: `just conformance --kubeconfig FILE`, with `--upstream 'COMMAND' --report r.md --junit r.xml`
+# Play the recordings and the hand-over on a test cluster, and report: `just conformance --kubeconfig FILE`, with `--upstream 'COMMAND' --report r.md`
 [positional-arguments]
 conformance *ARGS:
     cargo run --package kube-endpoint-integration-tests --bin conformance -- "$@"
