@@ -3,7 +3,6 @@
 
 mod conformance;
 mod default_profile;
-mod determinism;
 mod diff_of_recordings;
 mod docs;
 mod echoes;

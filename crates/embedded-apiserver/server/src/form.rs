@@ -86,9 +86,7 @@ impl Form {
     /// Encodes a watch event of an object that has `apiVersion` and `kind`.
     pub(crate) fn event(self, event: &str, object: &Value) -> Bytes {
         match self.encoding {
-            Encoding::Json => {
-                format!("{}\n", json!({"type": event, "object": object})).into()
-            }
+            Encoding::Json => format!("{}\n", json!({"type": event, "object": object})).into(),
             Encoding::Protobuf => protobuf::event_or_error(codec::Type::of(object).event(event, object)),
         }
     }

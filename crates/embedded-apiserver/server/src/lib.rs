@@ -70,8 +70,8 @@
 //! Real control planes have several API servers, whose caches are of different age; [`Replica`] is
 //! one of them.
 //!
-//! In the repository, `tests/foreign_controller.rs` of this crate tests a complete controller that
-//! is not part of this project.
+//! In the repository, `integration-tests/tests/kube_runtime_controller.rs` tests a complete
+//! controller that is not part of this project.
 //!
 //! # For people
 //!

@@ -4,7 +4,7 @@
 use http::Request;
 use http_body_util::Full;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, User};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::protocol::common::*;
 
