@@ -169,25 +169,6 @@ async fn events_of_the_core_group_are_counted() {
     ask(&raw, "PATCH", &format!("{events}/web.17"), STRATEGIC, &patch).await.refused(404, "NotFound");
 }
 
-/// The recorder of `k8s.io/client-go/tools/events` makes a series.
-#[tokio::test(start_paused = true)]
-async fn events_of_events_k8s_io_become_series() {
-    let (_server, raw) = started();
-    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
-    let event = json!({
-        "kind": "Event", "apiVersion": "events.k8s.io/v1", "metadata": {"name": "web.18", "namespace": "default"},
-        "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "x.io/c", "reportingInstance": "c-1",
-        "action": "Sync", "reason": "Synced", "regarding": {"kind": "Service", "namespace": "default", "name": "web"},
-        "note": "n", "type": "Normal",
-    });
-    post(&raw, events, &event).await.expect(201);
-    let patch = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}});
-    let patched = ask(&raw, "PATCH", &format!("{events}/web.18"), STRATEGIC, &patch).await.expect(200);
-    assert_eq!((patched["series"]["count"].as_u64(), patched["note"].as_str()), (Some(2), Some("n")));
-    let core = raw.get("/api/v1/namespaces/default/events/web.18").await.expect(200);
-    assert_eq!((core["message"].as_str(), core["involvedObject"]["name"].as_str()), (Some("n"), Some("web")));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_leader_is_elected() {
     let (_server, raw) = started();

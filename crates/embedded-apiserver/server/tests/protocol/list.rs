@@ -148,33 +148,3 @@ async fn lists_as_metadata_and_as_tables() {
     raw.get_as(PODS, "text/yaml").await.refused(406, "NotAcceptable");
     raw.get_as(PODS, "text/yaml,application/json").await.expect(200);
 }
-
-#[tokio::test(start_paused = true)]
-async fn both_versions_of_an_event_are_one_object() {
-    let (server, raw) = started();
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Failed",
-        "message": "it did not work", "count": 1, "source": {"component": "tester"},
-        "involvedObject": {"kind": "Service", "name": "web", "namespace": "default", "apiVersion": "v1"},
-    });
-    raw.post("/api/v1/namespaces/default/events", &event).await.expect(201);
-    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
-    let shown = raw.get(&format!("{newer}/e")).await.expect(200);
-    assert_eq!(
-        (shown["apiVersion"].as_str(), shown["note"].as_str()),
-        (Some("events.k8s.io/v1"), Some("it did not work"))
-    );
-    assert_eq!(shown["regarding"]["name"], "web");
-    let list = raw.get(newer).await.expect(200);
-    assert_eq!(list["apiVersion"], "events.k8s.io/v1");
-    assert_eq!(list["items"][0]["regarding"]["kind"], "Service");
-    let patched = raw.merge("/api/v1/namespaces/default/events/e", &json!({"count": 2})).await.expect(200);
-    assert_eq!(patched["count"], 2);
-    assert_eq!(server.count("events"), 1);
-    let by_field =
-        raw.get("/api/v1/events?fieldSelector=involvedObject.name=web,reason=Failed").await.expect(200);
-    assert_eq!(names(&by_field), ["e"]);
-    let mut watch = raw.watch("/apis/events.k8s.io/v1/events?watch=1").await;
-    let seen: Value = watch.next().await.unwrap();
-    assert_eq!(seen["object"]["deprecatedCount"], 2);
-}

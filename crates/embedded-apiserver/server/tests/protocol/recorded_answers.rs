@@ -41,10 +41,6 @@ async fn a_bookmark_has_a_zero_valued_object() {
             r#"{"kind":"Event","apiVersion":"v1","metadata":{"resourceVersion":"4"},"involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}"#,
         ),
         (
-            "/apis/events.k8s.io/v1/events",
-            r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"resourceVersion":"4"},"eventTime":null,"regarding":{},"deprecatedSource":{},"deprecatedFirstTimestamp":null,"deprecatedLastTimestamp":null}"#,
-        ),
-        (
             "/apis/coordination.k8s.io/v1/leases",
             r#"{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"4"},"spec":{}}"#,
         ),
