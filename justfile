@@ -53,7 +53,7 @@ check-features *FEATURES:
 deny:
     cargo deny --locked check --hide-inclusion-graph licenses bans sources
 
-# Play the recordings and the hand-over on a test cluster, and report: `just conformance --kubeconfig FILE`, with `--upstream 'COMMAND' --report r.md --junit r.xml`
+# Play the recordings and the hand-over on a test cluster, and report: `just conformance --kubeconfig FILE`, with `--upstream 'COMMAND' --report r.md`
 [positional-arguments]
 conformance *ARGS:
     cargo run --package kube-endpoint-integration-tests --bin conformance -- "$@"
@@ -74,20 +74,12 @@ mutants *NAMES:
 mutants-of-plans PACKAGE *ARGS:
     cargo mutants --package kube-endpoint-{{ PACKAGE }} {{ ARGS }}
 
-# Play hand-overs between this version and that of a tag, a branch or a commit, both ways: `just skew HEAD~100`; record what a version leaves: `just skew HEAD --record`
-skew REVISION *ARGS:
-    cargo run --package kube-endpoint-integration-tests --bin skew -- {{ REVISION }} {{ ARGS }}
-
-# Run all benchmarks, or some of them: `just bench --bench plan`
-bench *ARGS:
-    cargo bench --profile dist --package kube-endpoint-benches {{ ARGS }}
-
 # Measure what clients of a Service see on two real nodes, as root: `just nodes rollout abrupt --rounds 10`, `just nodes --help`
 [positional-arguments]
 nodes *ARGS:
     integration-tests/nodes/measure "$@"
 
-# Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`, `just scale growth -o plots`
+# Measure the controllers as a process: `just scale --preset a`, `just scale --against 'COMMAND'`
 scale *ARGS:
     cargo build --profile dist --package {{ binary }}
     cargo run --profile dist --package kube-endpoint-scale -- {{ ARGS }}

@@ -1,4 +1,4 @@
-//! Inputs of the benchmarks: any number of pods and Services, as views and as an API server's JSON.
+//! Inputs of the benchmarks: any number of pods and Services.
 //!
 //! Pods are copies of one from a real cluster, so that their size and fields are realistic.
 
@@ -15,17 +15,13 @@ use kube_endpoint_workqueue::WorkQueue;
 use serde_json::{Value, json};
 
 /// The namespace of all objects.
-pub const NAMESPACE: &str = "shop";
+const NAMESPACE: &str = "shop";
 
 /// The number of nodes.
-pub const NODES: usize = 60;
+const NODES: usize = 60;
 
 /// Returns the objects of one kind in the recorded sample cluster.
-///
-/// # Panics
-///
-/// When the fixture has no such objects.
-pub fn recorded(kind: &str) -> Vec<Value> {
+fn recorded(kind: &str) -> Vec<Value> {
     let fixture = include_str!("../../integration-tests/fixtures/shop-cluster.json");
     let mut list: Value = serde_json::from_str(fixture).expect("the fixture is JSON");
     let items = list["items"].as_array_mut().expect("the fixture is a List");
@@ -96,9 +92,10 @@ pub fn take_all(queue: &WorkQueue<ObjectKey>) {
     }
 }
 
-/// Returns pods as the API server stores them, each with its own name, uid and address, on
-/// [`NODES`] nodes in turn, and all with the label `app` of the workload.
-pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
+/// Returns pods as a store has them, which share strings: each with its own name, uid and address,
+/// on [`NODES`] nodes in turn, and all with the label `app` of the workload.
+pub(crate) fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
+    let mut interner = Interner::default();
     let template = recorded("Pod").swap_remove(0);
     let pod = |number: usize| {
         let mut pod = template.clone();
@@ -113,35 +110,22 @@ pub fn pods_as_json(workload: &str, count: usize) -> Vec<Value> {
         pod["status"]["podIPs"] = json!([{ "ip": address }]);
         pod["status"]["phase"] = "Running".into();
         pod["status"]["conditions"] = json!([ready(true)]);
-        pod
+        Arc::new(stored(pod, &mut interner))
     };
     (0..count).map(pod).collect()
 }
 
-/// Returns the same pods as views, which share strings as in a store.
-pub fn pods(workload: &str, count: usize) -> Vec<Arc<Pod>> {
-    let mut interner = Interner::default();
-    pods_as_json(workload, count).into_iter().map(|pod| Arc::new(stored(pod, &mut interner))).collect()
-}
-
 /// Returns a Service that selects the pods of a workload.
-pub fn service(workload: &str) -> Service {
-    view(service_as_json(workload))
-}
-
-/// Returns the same Service as a client would create it.
-pub fn service_as_json(workload: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
+pub(crate) fn service(workload: &str) -> Service {
+    view(json!({
         "metadata": {"name": workload, "namespace": NAMESPACE, "uid": format!("uid-of-{workload}"), "labels": {"app": workload}},
         "spec": {"type": "ClusterIP", "selector": {"app": workload},
             "ports": [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}]},
-    })
+    }))
 }
 
 /// Returns the nodes of the pods, in three zones.
-pub fn nodes() -> Vec<Arc<Node>> {
+pub(crate) fn nodes() -> Vec<Arc<Node>> {
     let node = |number: usize| {
         view(json!({
             "metadata": {"name": node_name(number), "labels": {"topology.kubernetes.io/zone": format!("zone-{}", number % 3)}},

@@ -4,7 +4,6 @@
 pub mod conformance;
 pub mod differential;
 pub mod leader_examples;
-pub mod left_behind;
 pub mod markdown;
 pub mod processes;
 pub mod programs;

@@ -174,10 +174,8 @@ fn every_mutant_has_a_row_with_what_catches_it() {
 /// Returns all Rust source files below the directories of the workspace's crates.
 fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "bins", "benches", "integration-tests", "release"]
-        .iter()
-        .map(|name| root().join(name))
-        .collect();
+    let mut folders: Vec<PathBuf> =
+        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root().join(name)).collect();
     while let Some(folder) = folders.pop() {
         for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {

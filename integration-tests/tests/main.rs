@@ -3,14 +3,12 @@
 
 mod conformance;
 mod default_profile;
-mod determinism;
 mod diff_of_recordings;
 mod docs;
 mod echoes;
 mod gates;
 mod kube_runtime_controller;
 mod leader_examples;
-mod left_behind;
 mod otlp;
 mod outages;
 mod own_controller;

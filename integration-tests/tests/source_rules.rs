@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 /// Returns all Rust source files of the workspace, with their contents.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<PathBuf> = ["crates", "bins", "benches", "integration-tests", "release"]
-        .iter()
-        .map(|name| root.join(name))
-        .collect();
+    let mut folders: Vec<PathBuf> =
+        ["crates", "bins", "benches", "integration-tests"].iter().map(|name| root.join(name)).collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for path in read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

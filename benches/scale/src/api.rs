@@ -15,7 +15,7 @@ use kube_endpoint_api_client::{
     AnswerBody, ApiClient, client_from_config, read_kubeconfig, watch_files, without_credentials,
 };
 use kube_endpoint_core_model::causes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// How many requests are under way at a time while this program makes or removes objects.
 const CONCURRENCY: usize = 32;
@@ -128,14 +128,6 @@ impl Api {
     /// Applies a merge patch.
     pub(crate) async fn patch(&self, path: &str, patch: &Value) -> anyhow::Result<()> {
         self.call(Method::PATCH, path, Some(patch), &[]).await.map(|_| ())
-    }
-
-    /// Deletes an object, which may be gone already. `None` stands for its own grace period.
-    pub(crate) async fn delete(&self, path: &str, grace: Option<u32>) -> anyhow::Result<()> {
-        let options = grace.map(
-            |seconds| json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds}),
-        );
-        self.call(Method::DELETE, path, options.as_ref(), &[StatusCode::NOT_FOUND]).await.map(|_| ())
     }
 
     /// Reads a list page by page and hands each object to `item`. Returns the version of the list.

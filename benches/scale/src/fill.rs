@@ -22,11 +22,10 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(600);
 const GONE_POLL: Duration = Duration::from_millis(200);
 
 /// An API server with a workload in it.
+#[derive(Clone)]
 pub(crate) struct Filled {
     pub(crate) workload: Workload,
     pub(crate) names: Names,
-    /// The pods that are successors.
-    pub(crate) successors: BTreeSet<usize>,
 }
 
 /// The objects that a server holds already.
@@ -37,18 +36,11 @@ struct Found {
     pods: BTreeSet<String>,
     /// Pods that are ready and have their address.
     ready_pods: BTreeSet<String>,
-    successors: BTreeSet<usize>,
 }
 
 impl Filled {
-    /// Returns the path of a pod as it is now.
-    pub(crate) fn pod_path(&self, pod: usize, successor: bool) -> String {
-        let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
-        format!("/api/v1/namespaces/{namespace}/pods/{}", self.names.pod(pod, successor))
-    }
-
-    /// Returns the path of the list in which a pod is created.
-    pub(crate) fn pods_path(&self, pod: usize) -> String {
+    /// Returns the path of the list of a pod.
+    fn pods_path(&self, pod: usize) -> String {
         let namespace = self.names.namespace(&self.workload, self.workload.namespace_of_pod(pod));
         format!("/api/v1/namespaces/{namespace}/pods")
     }
@@ -61,9 +53,9 @@ impl Filled {
         ready: bool,
         since: &str,
     ) -> anyhow::Result<()> {
-        let successor = self.successors.contains(&pod);
-        let status = workload::pod_status(&workload::address(pod, successor), ready, since);
-        api.patch(&format!("{}/status", self.pod_path(pod, successor)), &status).await
+        let status = workload::pod_status(&workload::address(pod), ready, since);
+        let path = format!("{}/{}/status", self.pods_path(pod), self.names.pod(pod));
+        api.patch(&path, &status).await
     }
 }
 
@@ -97,8 +89,7 @@ pub(crate) async fn fill(api: &Api, workload: &Workload, names: &Names) -> anyho
     }
     make_nodes(api, workload, names, &found).await?;
     make_services(api, workload, names, &found).await?;
-    let filled =
-        Filled { workload: workload.clone(), names: names.clone(), successors: found.successors.clone() };
+    let filled = Filled { workload: workload.clone(), names: names.clone() };
     make_pods(api, &filled, &found).await?;
     Ok(filled)
 }
@@ -155,18 +146,15 @@ async fn look_into(api: &Api, namespace: &str, names: &Names, found: &mut Found)
     api.list(&format!("{core}/pods"), |pod| {
         let name = name_of(pod);
         look("the Pod", &name, None);
-        let Some((number, successor)) = names.pod_number(&name) else { return };
+        let Some(number) = names.pod_number(&name) else { return };
         let is_gone = !pod["metadata"]["deletionTimestamp"].is_null();
         if is_gone {
             return;
         }
-        if successor {
-            found.successors.insert(number);
-        }
         let conditions = pod["status"]["conditions"].as_array();
         let is_ready = conditions
             .is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"));
-        if is_ready && pod["status"]["podIP"] == workload::address(number, successor) {
+        if is_ready && pod["status"]["podIP"] == workload::address(number) {
             found.ready_pods.insert(name.clone());
         }
         found.pods.insert(name);
@@ -221,17 +209,11 @@ async fn make_services(api: &Api, workload: &Workload, names: &Names, found: &Fo
 
 async fn make_pods(api: &Api, filled: &Filled, found: &Found) -> anyhow::Result<()> {
     let (workload, names) = (&filled.workload, &filled.names);
-    let progress = Progress::steps("making pods", workload.all_pods());
-    for_each(0..workload.all_pods(), async |number| {
-        let successor = found.successors.contains(&number);
-        if successor && found.pods.contains(&names.pod(number, false)) {
-            // Somebody interrupted a rollout between the creation of the new pod and the end of the
-            // old one.
-            api.delete(&filled.pod_path(number, false), Some(0)).await?;
-        }
-        let name = names.pod(number, successor);
+    let progress = Progress::steps("making pods", workload.pods);
+    for_each(0..workload.pods, async |number| {
+        let name = names.pod(number);
         if !found.pods.contains(&name) {
-            api.create(&filled.pods_path(number), &workload::pod(workload, names, number, successor)).await?;
+            api.create(&filled.pods_path(number), &workload::pod(workload, names, number)).await?;
         }
         if !found.ready_pods.contains(&name) {
             filled.set_ready(api, number, true, workload::LONG_AGO).await?;

@@ -5,14 +5,10 @@ mod api;
 mod child;
 mod clock;
 mod fill;
-mod growth;
 mod measure;
-mod neighbours;
 mod options;
-mod plot;
 mod progress;
 mod report;
-mod rollout;
 mod run;
 mod server;
 mod statistics;
@@ -64,8 +60,6 @@ async fn command(options: Options) -> anyhow::Result<()> {
     match options.command {
         None => run::run(&options.run).await,
         Some(Command::Clean(options)) => run::clean(&options).await,
-        Some(Command::Growth(options)) => growth::run(&options).await,
-        Some(Command::Plot(options)) => growth::plot(&options),
         Some(Command::Serve { kubeconfig, tls }) => {
             server::serve(&kubeconfig, server::Transport::with_tls(tls)).await
         }

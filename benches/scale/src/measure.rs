@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -14,10 +13,8 @@ use tokio::time::Instant;
 
 use crate::child::{Child, words};
 use crate::fill::{Filled, remove_outputs};
-use crate::neighbours;
 use crate::progress::Progress;
 use crate::report::Figures;
-use crate::rollout;
 use crate::server::Server;
 use crate::statistics::percentile;
 use crate::watch::{Place, Watches};
@@ -32,28 +29,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two looks at the state of a measurement.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The work after the cold start.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Work {
-    /// Random pods become ready or unready.
-    Churn,
-    /// Successors replace all pods of the large Service, or all pods.
-    Rollout,
-    /// The small Services change, alone and while the large one changes this many times a second.
-    Neighbours(f64),
-}
-
 /// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The work after the cold start.
-    pub(crate) work: Work,
+    /// The number of changes of readiness after the cold start.
     pub(crate) flips: usize,
-    /// The number of changes, or replaced pods, a second.
+    /// The number of changes a second.
     pub(crate) rate: f64,
-    /// The number of watchers of slices.
-    pub(crate) watchers: usize,
-    /// The time without a write after which a cold start or a rollout counts as finished.
+    /// The time without a write after which a cold start counts as finished.
     pub(crate) settle: Duration,
     /// How long a cold start may take.
     pub(crate) patience: Duration,
@@ -62,13 +45,13 @@ pub(crate) struct Plan {
 }
 
 /// A running controller on a filled server.
-pub(crate) struct Round<'a> {
-    pub(crate) server: &'a Server,
-    pub(crate) filled: &'a mut Filled,
-    pub(crate) plan: &'a Plan,
-    pub(crate) watches: Watches,
-    pub(crate) child: Child,
-    pub(crate) figures: Figures,
+struct Round<'a> {
+    server: &'a Server,
+    filled: &'a Filled,
+    plan: &'a Plan,
+    watches: Watches,
+    child: Child,
+    figures: Figures,
     name: &'a str,
 }
 
@@ -82,23 +65,20 @@ struct Cpu {
 /// Measures one controller once, starting without Endpoints and slices.
 pub(crate) async fn round(
     server: &Server,
-    filled: &mut Filled,
+    filled: &Filled,
     plan: &Plan,
     (name, command): (&str, &str),
 ) -> anyhow::Result<Figures> {
     let command = words(command, &server.kubeconfig)?;
     remove_outputs(&server.api, filled).await?;
-    let watches = Watches::start(&server.api, &filled.workload, &filled.names, plan.watchers).await?;
+    let watches = Watches::start(&server.api, &filled.workload, &filled.names).await?;
     let server_before = server.cpu_seconds()?;
     let start = Instant::now();
     let child = Child::start(&command)?;
     let mut round = Round { server, filled, plan, watches, child, figures: Figures::new(), name };
     round.cold_start(start, server_before).await?;
-    match plan.work {
-        Work::Churn if plan.flips == 0 => {}
-        Work::Churn => round.churn().await?,
-        Work::Rollout => rollout::measure(&mut round).await?,
-        Work::Neighbours(rate) => neighbours::measure(&mut round, rate).await?,
+    if plan.flips > 0 {
+        round.churn().await?;
     }
     let memory = round.child.process.memory()?;
     round.note("peak_mb", megabytes(memory.peak));
@@ -109,7 +89,7 @@ pub(crate) async fn round(
 
 impl Round<'_> {
     /// Notes a figure.
-    pub(crate) fn note(&mut self, key: &str, value: f64) {
+    fn note(&mut self, key: &str, value: f64) {
         self.figures.insert(key.to_owned(), value);
     }
 
@@ -121,7 +101,7 @@ impl Round<'_> {
     async fn cold_start(&mut self, start: Instant, server_before: Option<f64>) -> anyhow::Result<()> {
         let wanted = self.filled.workload.endpoints_in_slices();
         let progress = Progress::steps(format!("{}: cold start", self.name), wanted);
-        let end = self.settled(start, self.plan.patience, Some(&progress)).await.context("cold start")?;
+        let end = self.settled(start, &progress).await.context("cold start")?;
         let memory = self.child.process.memory()?;
         let Cpu { controller, server } = self.cpu()?;
         let (slices, slice_writes, endpoints_writes) =
@@ -141,12 +121,8 @@ impl Round<'_> {
 
     /// Waits until the controller has published everything and has not written for a while. Returns
     /// the time of the last write.
-    pub(crate) async fn settled(
-        &mut self,
-        start: Instant,
-        patience: Duration,
-        progress: Option<&Progress>,
-    ) -> anyhow::Result<Instant> {
+    async fn settled(&mut self, start: Instant, progress: &Progress) -> anyhow::Result<Instant> {
+        let patience = self.plan.patience;
         let workload = &self.filled.workload;
         let (endpoints, addresses) = (workload.endpoints_in_slices(), workload.addresses_in_endpoints());
         loop {
@@ -155,9 +131,7 @@ impl Round<'_> {
             let (slices, in_endpoints, last) = self
                 .watches
                 .seen(|seen| (seen.slices.total, seen.endpoints.total, seen.last_event.unwrap_or(start)))?;
-            if let Some(progress) = progress {
-                progress.at(slices.min(endpoints));
-            }
+            progress.at(slices.min(endpoints));
             let last = last.max(start);
             // A controller of slices alone is fine, too.
             let complete = slices == endpoints && (in_endpoints == addresses || in_endpoints == 0);
@@ -176,8 +150,12 @@ impl Round<'_> {
 
     async fn churn(&mut self) -> anyhow::Result<()> {
         let before = self.begin()?;
-        let pods: Vec<usize> = (0..self.filled.workload.pods).collect();
-        let flips = Flips { pods, count: self.plan.flips, rate: self.plan.rate, seed: self.plan.seed };
+        let flips = Flips {
+            pods: self.filled.workload.pods,
+            count: self.plan.flips,
+            rate: self.plan.rate,
+            seed: self.plan.seed,
+        };
         let progress = Progress::steps(format!("{}: changing readiness", self.name), flips.count);
         let start = Instant::now();
         let unready = flips.run(self.server, self.filled, &self.watches, &progress).await?;
@@ -186,12 +164,16 @@ impl Round<'_> {
         // Late writes belong to the work.
         tokio::time::sleep(Duration::from_secs(2).min(self.plan.settle)).await;
         self.child.check()?;
-        let cpu = self.end("churn", before)?;
+        let cpu = self.end(before)?;
         self.note("flips", flips.count as f64);
         self.note("flip_rate", flips.count as f64 / took.as_secs_f64());
         self.note("churn_cpu_ms_per_flip", 1_000.0 * cpu / flips.count as f64);
-        let latencies = self.latencies(|_| true)?;
-        self.note_latencies("lat", &latencies);
+        let latencies = self.watches.seen(|seen| std::mem::take(&mut seen.latencies))?;
+        for (key, part) in [("lat_p50_ms", 0.5), ("lat_p90_ms", 0.9), ("lat_p99_ms", 0.99)] {
+            if let Some(value) = percentile(&latencies, part) {
+                self.note(key, value);
+            }
+        }
         self.note("lat_n", latencies.len() as f64);
         let unanswered = self.watches.seen(|seen| seen.waiting.len())?;
         self.note("unanswered", unanswered as f64);
@@ -199,40 +181,35 @@ impl Round<'_> {
     }
 
     /// Begins to count. Returns the present counters.
-    pub(crate) fn begin(&mut self) -> anyhow::Result<Before> {
+    fn begin(&mut self) -> anyhow::Result<Before> {
         let cpu = self.cpu()?;
         let writes = self.watches.seen(|seen| {
             seen.latencies.clear();
             (seen.slices.writes, seen.endpoints.writes)
         })?;
-        Ok(Before { cpu, writes, one: self.watches.one_watcher(), all: self.watches.all_watchers() })
+        Ok(Before { cpu, writes, traffic: self.watches.traffic() })
     }
 
     /// Notes the differences of the counters since `before`. Returns the CPU seconds of the
     /// controller.
-    pub(crate) fn end(&mut self, work: &str, before: Before) -> anyhow::Result<f64> {
+    fn end(&mut self, before: Before) -> anyhow::Result<f64> {
         let after = self.cpu()?;
         let writes = self.watches.seen(|seen| (seen.slices.writes, seen.endpoints.writes))?;
         let cpu = after.controller - before.cpu.controller;
-        self.note(&format!("{work}_cpu_s"), cpu);
+        self.note("churn_cpu_s", cpu);
         if let (Some(before), Some(after)) = (before.cpu.server, after.server) {
-            self.note(&format!("{work}_server_cpu_s"), after - before);
+            self.note("churn_server_cpu_s", after - before);
         }
         self.note("slice_writes", (writes.0 - before.writes.0) as f64);
         self.note("endpoints_writes", (writes.1 - before.writes.1) as f64);
-        let one = self.watches.one_watcher().since(before.one);
-        self.note("watch_events", one.events as f64);
-        self.note("watch_bytes", one.bytes as f64);
-        if self.plan.watchers > 1 {
-            let all = self.watches.all_watchers().since(before.all);
-            self.note("all_watch_events", all.events as f64);
-            self.note("all_watch_bytes", all.bytes as f64);
-        }
+        let traffic = self.watches.traffic().since(before.traffic);
+        self.note("watch_events", traffic.events as f64);
+        self.note("watch_bytes", traffic.bytes as f64);
         Ok(cpu)
     }
 
     /// Waits until slices show all changes, for a limited time.
-    pub(crate) async fn answers(&mut self) -> anyhow::Result<()> {
+    async fn answers(&mut self) -> anyhow::Result<()> {
         let start = Instant::now();
         while start.elapsed() < ANSWER_TIMEOUT && self.watches.seen(|seen| !seen.waiting.is_empty())? {
             self.child.check()?;
@@ -241,25 +218,9 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Returns the latencies of some places.
-    pub(crate) fn latencies(&self, of: impl Fn(Place) -> bool) -> anyhow::Result<Vec<f64>> {
-        self.watches.seen(|seen| {
-            seen.latencies.iter().filter(|(place, _)| of(*place)).map(|(_, millis)| *millis).collect()
-        })
-    }
-
-    /// Notes percentiles.
-    pub(crate) fn note_latencies(&mut self, name: &str, latencies: &[f64]) {
-        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
-            if let Some(value) = percentile(latencies, part) {
-                self.note(&format!("{name}_{key}_ms"), value);
-            }
-        }
-    }
-
     /// Makes pods ready again for the next round.
-    pub(crate) async fn make_ready(&self, pods: BTreeSet<usize>) -> anyhow::Result<()> {
-        let filled = &*self.filled;
+    async fn make_ready(&self, pods: BTreeSet<usize>) -> anyhow::Result<()> {
+        let filled = self.filled;
         crate::api::for_each(pods, |pod| filled.set_ready(&self.server.api, pod, true, LONG_AGO)).await
     }
 }
@@ -270,21 +231,20 @@ fn megabytes(bytes: u64) -> f64 {
 
 /// The counters at the begin of the work.
 #[derive(Clone, Copy)]
-pub(crate) struct Before {
+struct Before {
     cpu: Cpu,
     writes: (usize, usize),
-    one: crate::watch::Traffic,
-    all: crate::watch::Traffic,
+    traffic: crate::watch::Traffic,
 }
 
 /// Changes of readiness.
-pub(crate) struct Flips {
-    /// The pods to choose from.
-    pub(crate) pods: Vec<usize>,
-    pub(crate) count: usize,
+struct Flips {
+    /// The number of pods to choose from.
+    pods: usize,
+    count: usize,
     /// How many a second.
-    pub(crate) rate: f64,
-    pub(crate) seed: u64,
+    rate: f64,
+    seed: u64,
 }
 
 impl Flips {
@@ -293,7 +253,7 @@ impl Flips {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let mut unready = BTreeSet::new();
         (0..self.count).map(move |_| {
-            let pod = self.pods[(random.next_u64() % self.pods.len() as u64) as usize];
+            let pod = (random.next_u64() % self.pods as u64) as usize;
             let ready = unready.remove(&pod);
             if !ready {
                 unready.insert(pod);
@@ -303,51 +263,29 @@ impl Flips {
     }
 
     /// Makes the changes, each at its time. Returns the pods that are unready at the end.
-    pub(crate) async fn run(
+    async fn run(
         &self,
         server: &Server,
         filled: &Filled,
         watches: &Watches,
         progress: &Progress,
     ) -> anyhow::Result<BTreeSet<usize>> {
-        let never = AtomicBool::new(false);
-        Ok(self.run_until(&never, server, filled, watches, progress).await?.unready)
-    }
-
-    /// Makes the changes until `done` is set.
-    pub(crate) async fn run_until(
-        &self,
-        done: &AtomicBool,
-        server: &Server,
-        filled: &Filled,
-        watches: &Watches,
-        progress: &Progress,
-    ) -> anyhow::Result<Flipped> {
         let under_way = Arc::new(Semaphore::new(FLIPS_UNDER_WAY));
-        let filled = Arc::new(Filled {
-            workload: filled.workload.clone(),
-            names: filled.names.clone(),
-            successors: filled.successors.clone(),
-        });
+        let filled = Arc::new(filled.clone());
         let mut tasks = JoinSet::new();
         let start = Instant::now();
-        let mut flipped = Flipped::default();
-        for (pod, ready) in self.choices() {
-            let due = start + Duration::from_secs_f64(flipped.count as f64 / self.rate);
-            tokio::time::sleep_until(due).await;
-            if done.load(Ordering::Relaxed) {
-                break;
-            }
-            flipped.count += 1;
+        let mut unready = BTreeSet::new();
+        for (number, (pod, ready)) in self.choices().enumerate() {
+            tokio::time::sleep_until(start + Duration::from_secs_f64(number as f64 / self.rate)).await;
             if ready {
-                flipped.unready.remove(&pod)
+                unready.remove(&pod)
             } else {
-                flipped.unready.insert(pod)
+                unready.insert(pod)
             };
             let permit = under_way.clone().acquire_owned().await?;
-            let places = places(&filled.workload, pod);
             watches.seen(|seen| {
-                seen.waiting.extend(places.map(|place| (place, (ready, Instant::now()))));
+                let changed = (ready, Instant::now());
+                seen.waiting.extend(places(&filled.workload, pod).map(|place| (place, changed)));
             })?;
             let (api, filled) = (server.api.clone(), filled.clone());
             tasks.spawn(async move {
@@ -362,54 +300,30 @@ impl Flips {
         while let Some(done) = tasks.join_next().await {
             done??;
         }
-        Ok(flipped)
+        Ok(unready)
     }
-}
-
-/// The state after changes.
-#[derive(Default)]
-pub(crate) struct Flipped {
-    pub(crate) count: usize,
-    /// The pods that are unready now.
-    pub(crate) unready: BTreeSet<usize>,
 }
 
 /// Returns the places that publish a pod.
 fn places(workload: &Workload, pod: usize) -> impl Iterator<Item = Place> {
-    let selected = workload.selected_by(pod);
-    let of_service = selected.service.map(|_| (false, pod));
-    of_service.into_iter().chain(selected.big.then_some((true, pod)))
+    std::iter::once((false, pod)).chain((pod < workload.big).then_some((true, pod)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::tests::workload;
 
     #[test]
     fn choices_repeat_and_alternate_for_each_pod() {
-        let flips = Flips { pods: (3..8).collect(), count: 200, rate: 1.0, seed: 7 };
+        let flips = Flips { pods: 5, count: 200, rate: 1.0, seed: 7 };
         let choices: Vec<(usize, bool)> = flips.choices().collect();
         assert_eq!(choices, flips.choices().collect::<Vec<_>>());
-        for pod in 3..8 {
+        for pod in 0..5 {
             let of_pod: Vec<bool> =
                 choices.iter().filter(|(it, _)| *it == pod).map(|(_, ready)| *ready).collect();
             assert!(of_pod.len() > 10, "{of_pod:?}");
             let alternating: Vec<bool> = (0..of_pod.len()).map(|at| at % 2 == 1).collect();
             assert_eq!(of_pod, alternating, "pod {pod}");
         }
-    }
-
-    #[test]
-    fn a_pod_is_published_where_it_is_selected() {
-        let check = |workload: &Workload, pod, want: &[Place]| {
-            assert_eq!(places(workload, pod).collect::<Vec<_>>(), want, "{pod}");
-        };
-        check(&workload(), 3, &[(false, 3), (true, 3)]);
-        check(&workload(), 4, &[(false, 4)]);
-        let neighbours = Workload { own_big: true, idle_pods: 1, ..workload() };
-        check(&neighbours, 3, &[(false, 3)]);
-        check(&neighbours, 10, &[(true, 10)]);
-        check(&neighbours, 14, &[]);
     }
 }

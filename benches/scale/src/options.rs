@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::measure::{Plan, Work};
+use crate::measure::Plan;
 use crate::workload::Workload;
 
 /// Measures endpoint controllers as whole processes, beside one another if wanted.
@@ -31,11 +31,6 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Remove all objects that were made with a prefix
     Clean(CleanOptions),
-    /// Measure how CPU, memory and planning grow with a cluster, on the embedded API server; write
-    /// JSON and plots
-    Growth(GrowthOptions),
-    /// Make the plots anew from the file of `growth`
-    Plot(PlotOptions),
     /// Run the embedded API server until standard input is closed
     #[command(hide = true)]
     Serve {
@@ -77,8 +72,7 @@ pub(crate) struct RunOptions {
     /// Pods, spread over the Services [default: 500]
     #[arg(long, value_name = "N")]
     pub(crate) pods: Option<usize>,
-    /// One more Service over so many of the pods, or over pods of its own with --neighbours
-    /// [default: 100; --neighbours: 1000]
+    /// One more Service over so many of the pods [default: 100]
     #[arg(long, value_name = "N")]
     pub(crate) big: Option<usize>,
     /// Nodes [default: 10]
@@ -87,32 +81,16 @@ pub(crate) struct RunOptions {
     /// Namespaces [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) namespaces: Option<usize>,
-    /// Give each pod a label of its own, as a StatefulSet does
-    #[arg(long)]
-    pub(crate) unique_labels: bool,
     /// Changes of readiness [default: 200]
     #[arg(long, value_name = "N")]
     pub(crate) flips: Option<usize>,
-    /// Changes of readiness, or pods replaced, a second [default: 40]
+    /// Changes of readiness a second [default: 40]
     #[arg(long, value_name = "N", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// Watchers of EndpointSlices
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) watchers: u32,
-    /// Instead of changing readiness, replace all pods of the large Service, or all pods without
-    /// one
-    #[arg(long, conflicts_with = "neighbours")]
-    pub(crate) rollout: bool,
-    /// Measure latencies of the small Services alone, and while the large one changes all the time
-    #[arg(long)]
-    pub(crate) neighbours: bool,
-    /// With --neighbours: changes of the large Service a second
-    #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = rate)]
-    pub(crate) big_rate: f64,
     /// The first part of the names of all objects that are made
     #[arg(long, default_value = "scale", value_parser = prefix)]
     pub(crate) prefix: String,
-    /// Seconds without a write after which a cold start or a rollout counts as finished
+    /// Seconds without a write after which a cold start counts as finished
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = rate)]
     pub(crate) settle: f64,
     /// Seconds that a cold start may take
@@ -194,23 +172,14 @@ impl RunOptions {
     /// Returns the sizes of the cluster.
     pub(crate) fn workload(&self) -> Result<Workload, String> {
         let sizes = self.sizes();
-        let services = self.services.unwrap_or(sizes.services);
-        let big = if self.neighbours && self.preset.is_none() { 1_000 } else { sizes.big };
         let workload = Workload {
-            services,
-            services_with_pods: services,
+            services: self.services.unwrap_or(sizes.services),
             pods: self.pods.unwrap_or(sizes.pods),
-            big: self.big.unwrap_or(big),
-            own_big: self.neighbours,
-            idle_pods: 0,
+            big: self.big.unwrap_or(sizes.big),
             nodes: self.nodes.unwrap_or(sizes.nodes),
             namespaces: self.namespaces.unwrap_or(sizes.namespaces),
-            unique_labels: self.unique_labels,
         };
         workload.check()?;
-        if self.neighbours && workload.big == 0 {
-            return Err("--neighbours needs --big: the number of endpoints of the large Service".into());
-        }
         Ok(workload)
     }
 
@@ -218,14 +187,8 @@ impl RunOptions {
     pub(crate) fn plan(&self) -> Plan {
         let sizes = self.sizes();
         Plan {
-            work: match (self.rollout, self.neighbours) {
-                (true, _) => Work::Rollout,
-                (_, true) => Work::Neighbours(self.big_rate),
-                _ => Work::Churn,
-            },
             flips: self.flips.unwrap_or(sizes.flips),
             rate: self.rate.unwrap_or(sizes.rate),
-            watchers: self.watchers as usize,
             settle: Duration::from_secs_f64(self.settle),
             patience: Duration::from_secs(self.patience),
             seed: self.seed,
@@ -241,57 +204,6 @@ pub(crate) struct CleanOptions {
     /// The prefix that the objects were made with
     #[arg(long, default_value = "scale", value_parser = prefix)]
     pub(crate) prefix: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GrowthOptions {
-    /// The controller to measure; {kubeconfig} becomes the path of a kubeconfig [default:
-    /// kube-endpoint-manager beside this program]
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) command: Option<String>,
-    /// Measure only these; may be repeated
-    #[arg(long, value_enum)]
-    pub(crate) only: Vec<SeriesName>,
-    /// Leave out sizes above this one
-    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
-    pub(crate) limit: usize,
-    /// How often CPU and memory are measured at each size; figures are medians
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rounds: u32,
-    /// Changes of readiness at each size
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(crate) flips: usize,
-    /// Changes of readiness a second
-    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = rate)]
-    pub(crate) rate: f64,
-    /// Where to write the figures
-    #[arg(long, value_name = "FILE", default_value = "growth.json")]
-    pub(crate) json: PathBuf,
-    /// Where to write the plots
-    #[arg(short, long, value_name = "DIR")]
-    pub(crate) output: Option<PathBuf>,
-}
-
-/// The quantity that grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SeriesName {
-    /// CPU of a change, by the number of Services
-    Services,
-    /// CPU of a change, by the number of pods in the namespace
-    Pods,
-    /// Memory for each pod, by the number of pods
-    Memory,
-    /// CPU of planning after a change, by the number of endpoints of the Service
-    Planning,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlotOptions {
-    /// The file that `growth` wrote
-    pub(crate) file: PathBuf,
-    /// Where to write the plots
-    #[arg(short, long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
 }
 
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
@@ -352,10 +264,6 @@ mod tests {
             &["--preset=limits", "--pods=20000", "--flips=7", "--rate=0.5"],
             "50 namespaces, 10,000 Services, 20,000 pods, 5,000 nodes; 7 at 0.5",
         );
-        check(
-            &["--neighbours"],
-            "1 namespace, 100 Services, 500 pods, 10 nodes, one more Service over 1,000 pods of its own; 200 at 40",
-        );
     }
 
     #[test]
@@ -372,9 +280,7 @@ mod tests {
             check(&["--rounds=0"]),
             check(&["--server-pid=1"]),
             check(&["--tls", "--kubeconfig=x"]),
-            check(&["--rollout", "--neighbours"]),
             check(&["--preset=b"]),
-            run(&["--neighbours", "--big=0"]).workload().unwrap_err(),
             run(&["--big=501"]).workload().unwrap_err(),
         ];
         insta::assert_snapshot!(errors.join("\n"));

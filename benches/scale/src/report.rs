@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::statistics::{median, ratio};
 use crate::workload::{Workload, thousands};
@@ -11,7 +11,7 @@ use crate::workload::{Workload, thousands};
 pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) workload: Workload,
     /// The work after the cold start.
@@ -23,12 +23,12 @@ pub(crate) struct Report {
     /// The measured controllers.
     pub(crate) subjects: Vec<Subject>,
     /// The median of the first controller divided by that of the second.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ratios: Figures,
 }
 
 /// A measured controller.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Subject {
     /// The name of the program.
     pub(crate) name: String,
@@ -45,7 +45,6 @@ enum Unit {
     Bytes,
     Count,
     PerSecond,
-    Times,
 }
 
 struct Metric {
@@ -78,33 +77,16 @@ const METRICS: &[Metric] = &[
     metric("lat_p99_ms", "from flip to slice: p99", Unit::Milliseconds),
     metric("lat_n", "from flip to slice: seen", Unit::Count),
     metric("unanswered", "from flip to slice: not seen in time", Unit::Count),
-    metric("alone_p50_ms", "small Services alone: p50", Unit::Milliseconds),
-    metric("alone_p90_ms", "small Services alone: p90", Unit::Milliseconds),
-    metric("alone_p99_ms", "small Services alone: p99", Unit::Milliseconds),
-    metric("beside_p50_ms", "beside the large one: p50", Unit::Milliseconds),
-    metric("beside_p90_ms", "beside the large one: p90", Unit::Milliseconds),
-    metric("beside_p99_ms", "beside the large one: p99", Unit::Milliseconds),
-    metric("beside_over_alone", "p99 beside / alone", Unit::Times),
-    metric("big_flips", "changes of the large Service", Unit::Count),
-    metric("big_p50_ms", "the large Service: p50", Unit::Milliseconds),
-    metric("big_p99_ms", "the large Service: p99", Unit::Milliseconds),
-    metric("replaced", "rollout: pods replaced", Unit::Count),
-    metric("rollout_s", "rollout: wall time", Unit::Seconds),
-    metric("rollout_cpu_s", "rollout: CPU", Unit::Seconds),
-    metric("rollout_server_cpu_s", "rollout: CPU of the API server", Unit::Seconds),
     metric("slice_writes", "writes of slices", Unit::Count),
     metric("endpoints_writes", "writes of Endpoints", Unit::Count),
-    metric("watch_events", "events for one watcher of slices", Unit::Count),
-    metric("watch_bytes", "bytes for one watcher of slices", Unit::Bytes),
-    metric("all_watch_events", "events for all watchers of slices", Unit::Count),
-    metric("all_watch_bytes", "bytes for all watchers of slices", Unit::Bytes),
+    metric("watch_events", "events for a watcher of slices", Unit::Count),
+    metric("watch_bytes", "bytes for a watcher of slices", Unit::Bytes),
     metric("peak_mb", "peak memory", Unit::Megabytes),
     metric("rss_end_mb", "resident memory at the end", Unit::Megabytes),
 ];
 
 /// Figures that are the same for all controllers, so that a ratio has no meaning.
-const WITHOUT_RATIO: [&str; 7] =
-    ["slices", "flips", "flip_rate", "lat_n", "unanswered", "replaced", "big_flips"];
+const WITHOUT_RATIO: [&str; 5] = ["slices", "flips", "flip_rate", "lat_n", "unanswered"];
 
 impl Subject {
     /// Returns the median of a figure over all rounds.
@@ -185,13 +167,12 @@ impl Unit {
             Self::Bytes => format!("{:.1} MB", value / 1e6),
             Self::Count => thousands(value.round() as usize),
             Self::PerSecond => format!("{value:.1}"),
-            Self::Times => format!("{value:.2}"),
         }
     }
 }
 
 /// Formats rows of cells as columns: aligns the first to the left, the others to the right.
-pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         rows.iter()
@@ -266,15 +247,6 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_back_from_its_json() {
-        let report = report(vec![subject("a", &[&[("cold_s", 1.5)]])]);
-        let json = serde_json::to_string(&report).unwrap();
-        let read: Report = serde_json::from_str(&json).unwrap();
-        assert_eq!(read.subjects, report.subjects);
-        assert_eq!(read.workload, report.workload);
-    }
-
-    #[test]
     fn figures_have_three_digits() {
         let check = |unit: Unit, value, want: &str| assert_eq!(unit.text(value), want);
         check(Unit::Seconds, 0.654, "0.65 s");
@@ -285,6 +257,5 @@ mod tests {
         check(Unit::Bytes, 123_456.0, "123.5 kB");
         check(Unit::Bytes, 12_345_678.0, "12.3 MB");
         check(Unit::Count, 1_412.0, "1,412");
-        check(Unit::Times, 1.234, "1.23");
     }
 }

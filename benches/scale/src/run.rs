@@ -7,12 +7,12 @@ use kube_endpoint_processes::load_average;
 
 use crate::child::program_name;
 use crate::fill::{clean as remove_all, fill};
-use crate::measure::{Plan, Work, round};
+use crate::measure::{Plan, round};
 use crate::options::{CleanOptions, RunOptions};
 use crate::print;
 use crate::report::{Report, Subject, ratios};
 use crate::server::{Server, Transport};
-use crate::workload::{Names, Workload, counted};
+use crate::workload::{Names, counted};
 
 /// The program that this measures without a command.
 const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
@@ -21,13 +21,8 @@ const DEFAULT_PROGRAM: &str = "kube-endpoint-manager";
 /// speed.
 const DEFAULT_FLAGS: &str = "--kubeconfig={kubeconfig} --kube-api-qps=5000 --kube-api-burst=10000 --leader-elect=false --secure-port=0";
 
-/// Returns the default command.
-pub(crate) fn default_command() -> anyhow::Result<String> {
-    command_with(DEFAULT_FLAGS)
-}
-
 /// Returns the command of the program beside this one.
-pub(crate) fn command_with(flags: &str) -> anyhow::Result<String> {
+fn default_command() -> anyhow::Result<String> {
     let program = std::env::current_exe()?.with_file_name(DEFAULT_PROGRAM);
     if !program.is_file() {
         bail!(
@@ -37,7 +32,7 @@ pub(crate) fn command_with(flags: &str) -> anyhow::Result<String> {
         );
     }
     let program = program.to_str().with_context(|| format!("the path {} is not UTF-8", program.display()))?;
-    Ok(format!("{} {flags}", shlex::try_quote(program)?))
+    Ok(format!("{} {DEFAULT_FLAGS}", shlex::try_quote(program)?))
 }
 
 /// Measures one or two controllers.
@@ -63,16 +58,16 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<()> {
         None => Server::embedded(Transport::with_tls(options.tls)).await?,
     };
     let names = Names { prefix: options.prefix.clone() };
-    let mut filled = fill(&server.api, &workload, &names).await?;
+    let filled = fill(&server.api, &workload, &names).await?;
     for _ in 0..options.rounds {
         for subject in &mut subjects {
-            let figures = round(&server, &mut filled, &plan, (&subject.name, &subject.command));
+            let figures = round(&server, &filled, &plan, (&subject.name, &subject.command));
             let figures = Box::pin(figures).await.with_context(|| subject.name.clone())?;
             subject.rounds.push(figures);
         }
     }
     let report = Report {
-        work: describe(&plan, &workload),
+        work: describe(&plan),
         workload,
         server: server.description.clone(),
         cpus: std::thread::available_parallelism().map_or(0, usize::from),
@@ -101,56 +96,21 @@ pub(crate) async fn clean(options: &CleanOptions) -> anyhow::Result<()> {
 }
 
 /// Writes a file.
-pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Fails if the file is not writable: better before the measurement than after it.
-pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
+fn check_writable(file: &Path) -> anyhow::Result<()> {
     let named = || format!("cannot write {}", file.display());
     let existed = file.exists();
     std::fs::File::options().append(true).create(true).open(file).with_context(named)?;
     if existed { Ok(()) } else { std::fs::remove_file(file).with_context(named) }
 }
 
-fn describe(plan: &Plan, workload: &Workload) -> String {
-    let watchers = match plan.watchers {
-        1 => String::new(),
-        watchers => format!("; {} of slices", counted(watchers, "watcher")),
-    };
-    let flips = format!("{} of readiness, {} a second", counted(plan.flips, "change"), plan.rate);
-    let work = match plan.work {
-        Work::Churn if plan.flips == 0 => "cold start only".to_owned(),
-        Work::Churn => flips,
-        Work::Rollout => {
-            let count = if workload.big > 0 { workload.big } else { workload.pods };
-            format!("a rollout of {}, {} a second", counted(count, "pod"), plan.rate)
-        }
-        Work::Neighbours(rate) => {
-            format!("{flips}, of the small Services; beside {rate} a second of the large one")
-        }
-    };
-    work + &watchers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::tests::workload;
-
-    #[test]
-    fn the_work_is_described() {
-        let check = |work: Work, flips, watchers| {
-            let settle = std::time::Duration::from_secs(5);
-            let plan = Plan { work, flips, rate: 40.0, watchers, settle, patience: settle, seed: 7 };
-            describe(&plan, &workload())
-        };
-        let all = [
-            check(Work::Churn, 1_000, 1),
-            check(Work::Churn, 0, 1),
-            check(Work::Rollout, 0, 500),
-            check(Work::Neighbours(20.0), 200, 1),
-        ];
-        insta::assert_snapshot!(all.join("\n"));
+fn describe(plan: &Plan) -> String {
+    match plan.flips {
+        0 => "cold start only".to_owned(),
+        flips => format!("{} of readiness, {} a second", counted(flips, "change"), plan.rate),
     }
 }

@@ -19,10 +19,7 @@ use event::{Event, Lines};
 use seen::{Filter, Kind};
 pub(crate) use seen::{Place, Seen};
 
-/// How many watches share connections. A kube-apiserver allows 100 streams on one.
-const WATCHES_PER_CLIENT: usize = 50;
-
-/// The counters of all watchers of slices.
+/// The counters of the watch of slices.
 #[derive(Debug, Default)]
 struct Received {
     events: AtomicU64,
@@ -60,57 +57,28 @@ impl Received {
 /// Watches. Dropping this ends them.
 pub(crate) struct Watches {
     seen: Arc<Mutex<Seen>>,
-    first: Arc<Received>,
-    all: Arc<Received>,
+    received: Arc<Received>,
     tasks: Vec<AbortHandle>,
 }
 
 impl Watches {
-    /// Watches the slices `watchers` times, and the Endpoints once, from versions at which there
-    /// were no such objects.
-    pub(crate) async fn start(
-        api: &Api,
-        workload: &Workload,
-        names: &Names,
-        watchers: usize,
-    ) -> anyhow::Result<Self> {
+    /// Watches slices and Endpoints, from versions at which there were no such objects.
+    pub(crate) async fn start(api: &Api, workload: &Workload, names: &Names) -> anyhow::Result<Self> {
         let namespaces = (0..workload.namespaces).map(|number| names.namespace(workload, number)).collect();
         let filter = Filter { names: names.clone(), namespaces: Arc::new(namespaces) };
-        let mut watches = Self {
-            seen: Arc::default(),
-            first: Arc::default(),
-            all: Arc::default(),
-            tasks: Vec::with_capacity(watchers + 1),
-        };
+        let mut watches = Self { seen: Arc::default(), received: Arc::default(), tasks: Vec::new() };
         let (slices, endpoints) = paths(workload, names);
-        let slices_version = api.position(&slices).await?.0;
-        let endpoints_version = api.position(&endpoints).await?.0;
-        let follower = |kind, api: Api, received| Follower {
-            api,
-            kind,
-            filter: filter.clone(),
-            seen: watches.seen.clone(),
-            received,
-        };
         let own = api.with_own_connections().await?;
-        let endpoints_follower = follower(Kind::Endpoints, own.clone(), Vec::new());
-        let slices_follower = follower(Kind::Slices, own, vec![watches.first.clone(), watches.all.clone()]);
-        watches.tasks.push(endpoints_follower.spawn(endpoints, endpoints_version));
-        watches.tasks.push(slices_follower.spawn(slices.clone(), slices_version.clone()));
-        let mut own = None;
-        for number in 1..watchers {
-            if own.is_none() || number % WATCHES_PER_CLIENT == 1 {
-                own = Some(api.with_own_connections().await?);
-            }
-            let Some(api) = own.clone() else { continue };
-            let (all, seen) = (watches.all.clone(), watches.seen.clone());
-            let (path, version) = (slices.clone(), slices_version.clone());
-            let task = tokio::spawn(async move {
-                if let Err(error) = count(&api, &path, &version, &all).await {
-                    seen.lock().failed.get_or_insert(format!("a watch of slices failed: {error:#}"));
-                }
-            });
-            watches.tasks.push(task.abort_handle());
+        for (kind, path) in [(Kind::Endpoints, endpoints), (Kind::Slices, slices)] {
+            let version = api.position(&path).await?.0;
+            let follower = Follower {
+                api: own.clone(),
+                kind,
+                filter: filter.clone(),
+                seen: watches.seen.clone(),
+                received: (kind == Kind::Slices).then(|| watches.received.clone()),
+            };
+            watches.tasks.push(follower.spawn(path, version));
         }
         Ok(watches)
     }
@@ -128,14 +96,9 @@ impl Watches {
         Ok(read(&mut seen))
     }
 
-    /// Returns the traffic of one watcher of slices.
-    pub(crate) fn one_watcher(&self) -> Traffic {
-        self.first.now()
-    }
-
-    /// Returns the traffic of all watchers of slices.
-    pub(crate) fn all_watchers(&self) -> Traffic {
-        self.all.now()
+    /// Returns the traffic of a watcher of slices.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.received.now()
     }
 }
 
@@ -158,24 +121,13 @@ fn paths(workload: &Workload, names: &Names) -> (String, String) {
     )
 }
 
-/// Counts events and bytes without decoding them.
-async fn count(api: &Api, path: &str, version: &str, all: &Received) -> anyhow::Result<()> {
-    let mut body = api.watch(path, version).await?.into_body();
-    while let Some(frame) = body.frame().await {
-        if let Ok(piece) = frame?.into_data() {
-            all.add(&piece);
-        }
-    }
-    bail!("the server ended it")
-}
-
 /// A watch that decodes its events.
 struct Follower {
     api: Api,
     kind: Kind,
     filter: Filter,
     seen: Arc<Mutex<Seen>>,
-    received: Vec<Arc<Received>>,
+    received: Option<Arc<Received>>,
 }
 
 impl Follower {

@@ -10,40 +10,18 @@ const MAX_PODS: usize = 1_000_000;
 /// The time at which pods became ready that no change has flipped.
 pub(crate) const LONG_AGO: &str = "2024-01-01T00:00:00Z";
 
-/// The sizes of a cluster.
-///
-/// Pods have numbers. The first [`Self::pods`] belong to the small Services in turn. The next ones,
-/// if [`Self::own_big`], belong to the large Service only. The last [`Self::idle_pods`] belong to
-/// no Service.
+/// The sizes of a cluster. Its pods have numbers, and belong to the small Services in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Workload {
     /// Services, without the large one.
     pub(crate) services: usize,
-    /// How many of them have pods.
-    pub(crate) services_with_pods: usize,
-    /// The number of pods of these Services.
     pub(crate) pods: usize,
-    /// The number of pods of the large Service, or 0 if there is no such Service.
+    /// The number of pods that the large Service selects, too: the first ones. 0 if there is no
+    /// such Service.
     pub(crate) big: usize,
-    /// True if the pods of the large Service belong to no other. Otherwise they are the first of
-    /// [`Self::pods`].
-    pub(crate) own_big: bool,
-    /// Pods that no Service selects.
-    pub(crate) idle_pods: usize,
     pub(crate) nodes: usize,
     /// The number of namespaces of the Services.
     pub(crate) namespaces: usize,
-    /// True if each pod has a label that no other pod has.
-    pub(crate) unique_labels: bool,
-}
-
-/// The Services that select a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SelectedBy {
-    /// The number of a small Service.
-    pub(crate) service: Option<usize>,
-    /// True if the large Service selects it.
-    pub(crate) big: bool,
 }
 
 impl Workload {
@@ -58,24 +36,19 @@ impl Workload {
                 self.namespaces, self.services
             ));
         }
-        if self.all_pods() > MAX_PODS {
-            return Err(format!("{} pods are too many; at most {MAX_PODS} have addresses", self.all_pods()));
+        if self.pods > MAX_PODS {
+            return Err(format!("{} pods are too many; at most {MAX_PODS} have addresses", self.pods));
         }
-        if !self.own_big && self.big > self.pods {
+        if self.big > self.pods {
             return Err(format!(
                 "--big={} is more than --pods={}; the pods of the large Service are among them",
                 self.big, self.pods
             ));
         }
-        if !self.own_big && self.big > 0 && self.namespaces > 1 {
+        if self.big > 0 && self.namespaces > 1 {
             return Err("--big needs --namespaces=1: a Service selects pods of its own namespace only".into());
         }
         Ok(())
-    }
-
-    /// Returns the number of all pods.
-    pub(crate) fn all_pods(&self) -> usize {
-        self.pods + if self.own_big { self.big } else { 0 } + self.idle_pods
     }
 
     /// Returns the number of endpoints that slices must hold in the end.
@@ -86,9 +59,9 @@ impl Workload {
     /// Returns the number of addresses that Endpoints must hold in the end: at most 1,000 for each
     /// Service.
     pub(crate) fn addresses_in_endpoints(&self) -> usize {
-        let (each, rest) = (self.pods / self.services_with_pods, self.pods % self.services_with_pods);
+        let (each, rest) = (self.pods / self.services, self.pods % self.services);
         let limited = |count: usize| count.min(1_000);
-        rest * limited(each + 1) + (self.services_with_pods - rest) * limited(each) + limited(self.big)
+        rest * limited(each + 1) + (self.services - rest) * limited(each) + limited(self.big)
     }
 
     /// Returns the namespace of a Service.
@@ -96,23 +69,14 @@ impl Workload {
         service % self.namespaces
     }
 
-    /// Returns the numbers of the pods that only the large Service selects.
-    pub(crate) fn pods_of_big_only(&self) -> std::ops::Range<usize> {
-        self.pods..self.pods + if self.own_big { self.big } else { 0 }
-    }
-
-    /// Returns the Services that select a pod.
-    pub(crate) fn selected_by(&self, pod: usize) -> SelectedBy {
-        if pod < self.pods {
-            let service = Some(pod % self.services_with_pods);
-            return SelectedBy { service, big: !self.own_big && pod < self.big };
-        }
-        SelectedBy { service: None, big: self.pods_of_big_only().contains(&pod) }
+    /// Returns the number of the small Service that selects a pod.
+    pub(crate) fn service_of_pod(&self, pod: usize) -> usize {
+        pod % self.services
     }
 
     /// Returns the namespace of a pod.
     pub(crate) fn namespace_of_pod(&self, pod: usize) -> usize {
-        self.selected_by(pod).service.map_or(0, |service| self.namespace_of_service(service))
+        self.namespace_of_service(self.service_of_pod(pod))
     }
 
     /// Returns the sizes in one line. Namespaces carry it, so that nobody uses the objects for
@@ -131,14 +95,7 @@ impl Workload {
             counted(self.nodes, "node")
         );
         if self.big > 0 {
-            let whose = if self.own_big { "of its own" } else { "of these" };
-            text += &format!(", one more Service over {} {whose}", counted(self.big, "pod"));
-        }
-        if self.idle_pods > 0 {
-            text += &format!(", {} without a Service", counted(self.idle_pods, "pod"));
-        }
-        if self.unique_labels {
-            text += ", labels of its own for each pod";
+            text += &format!(", one more Service over {} of these", counted(self.big, "pod"));
         }
         text
     }
@@ -190,19 +147,14 @@ impl Names {
         format!("{}-node-{number}", self.prefix)
     }
 
-    /// Returns the name of a pod. A rollout replaces each pod by its successor, whose name ends
-    /// with `b`, and the next rollout replaces that one.
-    pub(crate) fn pod(&self, number: usize, successor: bool) -> String {
-        format!("{}-p{number}{}", self.prefix, if successor { "b" } else { "" })
+    /// Returns the name of a pod.
+    pub(crate) fn pod(&self, number: usize) -> String {
+        format!("{}-p{number}", self.prefix)
     }
 
-    /// Returns the number of a pod, and true if it is a successor.
-    pub(crate) fn pod_number(&self, name: &str) -> Option<(usize, bool)> {
-        let number = name.strip_prefix(&self.prefix)?.strip_prefix("-p")?;
-        let (number, successor) = number.strip_suffix('b').map_or((number, false), |number| (number, true));
-        // `from_str` would accept a sign, too.
-        let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| number.parse().ok()).flatten().map(|number| (number, successor))
+    /// Returns the number of a pod.
+    pub(crate) fn pod_number(&self, name: &str) -> Option<usize> {
+        name.strip_prefix(&self.prefix)?.strip_prefix("-p")?.parse().ok()
     }
 
     /// Returns true if an object of this name is one of ours.
@@ -212,9 +164,8 @@ impl Names {
 }
 
 /// Returns the address of a pod.
-pub(crate) fn address(number: usize, successor: bool) -> String {
-    let second = if successor { 128 } else { 64 } + number / 62_500;
-    format!("10.{second}.{}.{}", number / 250 % 250, number % 250 + 1)
+pub(crate) fn address(number: usize) -> String {
+    format!("10.{}.{}.{}", 64 + number / 62_500, number / 250 % 250, number % 250 + 1)
 }
 
 /// Returns a Service.
@@ -249,24 +200,18 @@ pub(crate) fn node_status() -> Value {
 }
 
 /// Returns a pod of the usual size. A server stores it without status.
-pub(crate) fn pod(workload: &Workload, names: &Names, number: usize, successor: bool) -> Value {
-    let name = names.pod(number, successor);
-    let selected = workload.selected_by(number);
-    let app = selected.service.map_or_else(|| "none".to_owned(), |service| format!("s{service}"));
-    let mut labels = json!({
-        "app": app,
-        "tier": if selected.big { "all" } else { "rest" },
-        "pod-template-hash": if successor { "abd" } else { "abc" },
+pub(crate) fn pod(workload: &Workload, names: &Names, number: usize) -> Value {
+    let labels = json!({
+        "app": format!("s{}", workload.service_of_pod(number)),
+        "tier": if number < workload.big { "all" } else { "rest" },
+        "pod-template-hash": "abc",
         "team": format!("t{}", number % 7),
     });
-    if workload.unique_labels {
-        labels["statefulset.kubernetes.io/pod-name"] = name.as_str().into();
-    }
     let env: Vec<Value> =
         (0..15).map(|at| json!({"name": format!("E{at}"), "value": "v".repeat(20)})).collect();
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "labels": labels, "annotations": {"note": "x".repeat(200)}},
+        "metadata": {"name": names.pod(number), "labels": labels, "annotations": {"note": "x".repeat(200)}},
         "spec": {
             "nodeName": names.node(number % workload.nodes),
             "containers": [{
@@ -292,17 +237,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn workload() -> Workload {
-        Workload {
-            services: 3,
-            services_with_pods: 3,
-            pods: 10,
-            big: 4,
-            own_big: false,
-            idle_pods: 0,
-            nodes: 2,
-            namespaces: 1,
-            unique_labels: false,
-        }
+        Workload { services: 3, pods: 10, big: 4, nodes: 2, namespaces: 1 }
     }
 
     #[test]
@@ -317,7 +252,6 @@ pub(crate) mod tests {
             check(|it| it.nodes = 0),
             check(|it| it.namespaces = 4),
             check(|it| it.big = 11),
-            check(|it| (it.big, it.own_big, it.namespaces) = (11, true, 2)),
             check(|it| it.namespaces = 2),
             check(|it| it.pods = 1_000_001),
         ];
@@ -325,36 +259,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_must_be_published_is_what_the_selectors_select() {
-        let check = |workload: &Workload| {
-            let selected: Vec<SelectedBy> =
-                (0..workload.all_pods()).map(|pod| workload.selected_by(pod)).collect();
-            let of_services = selected.iter().filter(|it| it.service.is_some()).count();
-            let of_big = selected.iter().filter(|it| it.big).count();
-            assert_eq!(of_big, workload.big);
-            assert_eq!(of_services + of_big, workload.endpoints_in_slices());
-            let mut addresses = of_big.min(1_000);
-            for service in 0..workload.services {
-                addresses += selected.iter().filter(|it| it.service == Some(service)).count().min(1_000);
-            }
-            assert_eq!(addresses, workload.addresses_in_endpoints());
-        };
-        check(&workload());
-        check(&Workload { own_big: true, idle_pods: 7, services_with_pods: 2, ..workload() });
-        check(&Workload { pods: 4_500, services_with_pods: 2, big: 1_200, ..workload() });
-        check(&Workload { pods: 2_003, services_with_pods: 2, big: 0, ..workload() });
+    fn endpoints_hold_a_thousand_addresses_for_each_service() {
+        let check = |workload: Workload, want| assert_eq!(workload.addresses_in_endpoints(), want);
+        check(workload(), 14);
+        check(Workload { services: 2, pods: 4_500, big: 1_200, ..workload() }, 3_000);
+        check(Workload { services: 2, pods: 1_999, big: 0, ..workload() }, 1_999);
     }
 
     #[test]
     fn names_tell_what_an_object_is() {
         let names = Names { prefix: "scale".into() };
-        let check =
-            |name: &str, want: Option<(usize, bool)>| assert_eq!(names.pod_number(name), want, "{name}");
-        check(&names.pod(12, false), Some((12, false)));
-        check(&names.pod(12, true), Some((12, true)));
-        check("scale-p", None);
-        check("scale-p+1", None);
-        check("other-p1", None);
+        assert_eq!(names.pod_number(&names.pod(12)), Some(12));
+        assert_eq!(names.pod_number("scale-p"), None);
+        assert_eq!(names.pod_number("other-p1"), None);
         assert!(names.is_ours("scale-big") && !names.is_ours("scaled") && !names.is_ours("scale"));
     }
 
@@ -362,29 +279,9 @@ pub(crate) mod tests {
     fn no_two_pods_have_the_same_address() {
         let mut seen = std::collections::BTreeSet::new();
         for number in (0..200_000).chain(999_000..MAX_PODS) {
-            for successor in [false, true] {
-                let address = address(number, successor);
-                assert!(address.parse::<std::net::Ipv4Addr>().is_ok(), "{address}");
-                assert!(seen.insert(address), "pod {number}");
-            }
+            let address = address(number);
+            assert!(address.parse::<std::net::Ipv4Addr>().is_ok(), "{address}");
+            assert!(seen.insert(address), "pod {number}");
         }
-    }
-
-    #[test]
-    fn a_workload_is_described_in_a_line() {
-        let large = Workload {
-            services: 10_000,
-            pods: 1_234_567,
-            namespaces: 50,
-            big: 0,
-            unique_labels: true,
-            ..workload()
-        };
-        insta::assert_snapshot!(format!(
-            "{}\n{}\n{}",
-            workload().describe(),
-            large.describe(),
-            Workload { own_big: true, idle_pods: 1, ..workload() }.describe()
-        ));
     }
 }

@@ -121,7 +121,7 @@ fn two_controllers_are_measured_on_the_same_work() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("figures.json");
     let mut command = scale();
-    command.args(TINY).args(["--watchers=3", "--rounds=2"]).arg("--json").arg(&json);
+    command.args(TINY).arg("--rounds=2").arg("--json").arg(&json);
     let table = stdout_of(command.arg("--command").arg(manager()).arg("--against").arg(manager()));
     for text in
         ["4 Services, 12 pods, 2 nodes", "cold start: CPU of the API server", "medians of 2 rounds", "ratio"]
@@ -146,7 +146,6 @@ fn two_controllers_are_measured_on_the_same_work() {
         assert!(of("slice_writes") >= 5.0 && of("watch_bytes") > 500.0 * of("watch_events"), "{figures:#}");
         assert!(of("lat_p50_ms") > 0.0 && of("lat_p50_ms") <= of("lat_p99_ms"), "{figures:#}");
         is("watch_events", of("slice_writes"));
-        assert!(of("all_watch_events") >= 2.0 * of("watch_events"), "{figures:#}");
     }
     // The system counts hundredths of a second; a single cold start may take less.
     let server_cpu = |figures: &&Value| {
@@ -165,15 +164,8 @@ fn objects_are_used_again_and_removed_by_clean_only() {
     let server = Server::start();
     let cold_start = ["--flips=0"];
     stdout_of(&mut server.run(&cold_start));
-    let mut replaced = server.run(&["--rollout"]);
-    let table = stdout_of(&mut replaced);
-    assert!(table.contains("rollout: pods replaced"), "{table}");
-    assert!(
-        stdout_of(&mut server.run(&cold_start)).contains("EndpointSlices"),
-        "pods with other names are found"
-    );
-
-    let another = error_of(&mut server.run(&["--flips=0", "--unique-labels"]));
+    stdout_of(&mut server.run(&cold_start));
+    let another = error_of(&mut server.run(&["--flips=0", "--pods=11"]));
     assert!(
         another.contains("the namespace scale holds another workload (1 namespace, 4 Services"),
         "{another}"
@@ -207,18 +199,6 @@ fn another_controller_on_the_same_server_is_noticed() {
         error.contains("somebody makes these objects anew; stop the controllers of the cluster"),
         "{error}"
     );
-}
-
-#[test]
-fn latencies_beside_a_large_service_are_measured() {
-    let mut command = scale();
-    command.args(TINY).args(["--neighbours", "--big=120"]).arg("--command").arg(manager());
-    let table = stdout_of(&mut command);
-    for text in
-        ["one more Service over 120 pods of its own", "small Services alone: p99", "p99 beside / alone"]
-    {
-        assert!(table.contains(text), "{text} is missing in\n{table}");
-    }
 }
 
 #[test]

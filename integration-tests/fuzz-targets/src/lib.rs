@@ -4,23 +4,19 @@
 mod files;
 mod lists_and_watches;
 mod patches;
-mod plans;
 mod protobuf;
 mod requests;
 mod selectors;
-mod subsets;
 mod views;
 
 pub use files::{config_file, kubeconfig};
 pub use lists_and_watches::list_and_watch;
 pub use patches::patches;
-pub use plans::{plan_endpoints, plan_slices};
 pub use protobuf::{
     protobuf_endpoint_slice, protobuf_endpoints, protobuf_node, protobuf_pod, protobuf_service,
 };
 pub use requests::requests;
 pub use selectors::selectors;
-pub use subsets::mirror_endpoints;
 pub use views::{decode_endpoint_slice, decode_endpoints, decode_node, decode_pod, decode_service};
 
 /// A target: its name, which is that of its fuzz target and of the folder of its seeds, and its
@@ -28,7 +24,7 @@ pub use views::{decode_endpoint_slice, decode_endpoints, decode_node, decode_pod
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 16] = [
     ("decode_pod", decode_pod),
     ("decode_service", decode_service),
     ("decode_node", decode_node),
@@ -43,9 +39,6 @@ pub const TARGETS: [Target; 19] = [
     ("kubeconfig", kubeconfig),
     ("config_file", config_file),
     ("selectors", selectors),
-    ("plan_slices", plan_slices),
-    ("plan_endpoints", plan_endpoints),
-    ("mirror_endpoints", mirror_endpoints),
     ("requests", requests),
     ("patches", patches),
 ];

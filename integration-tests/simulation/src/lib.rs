@@ -33,6 +33,7 @@ pub mod text;
 mod watcher;
 
 pub use history::{History, Profile};
+pub use parallel::on_all_cores;
 pub use play::{Outcome, simulate, simulate_with_transcript};
 pub use report::report;
 pub use runner::{Failure, Run, run_seeds};

@@ -6,7 +6,7 @@ use std::thread;
 
 /// Calls a function for each number of a range, on all cores and in their order, until `is_enough`
 /// returns true. Returns the first number for which it was not called.
-pub(crate) fn on_all_cores(
+pub fn on_all_cores(
     numbers: Range<u64>,
     is_enough: impl Fn() -> bool + Sync,
     call: impl Fn(u64) + Sync,

@@ -40,9 +40,6 @@ struct Options {
     /// Write the report in Markdown to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the report in the XML of JUnit to this file, too.
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
 }
 
 #[tokio::main]
@@ -60,8 +57,8 @@ async fn main() -> ExitCode {
 /// Returns true if the run passed.
 async fn play(options: Options) -> anyhow::Result<bool> {
     let recordings = chosen(&options.only)?;
-    // Minutes of work would be lost if they could not be written at the end.
-    for file in [&options.report, &options.junit].into_iter().flatten() {
+    // Minutes of work would be lost if it could not be written at the end.
+    if let Some(file) = &options.report {
         check_writable(file).with_context(|| format!("writing {}", file.display()))?;
     }
     let parts = recordings.len() as u64 + 3;
@@ -78,9 +75,6 @@ async fn play(options: Options) -> anyhow::Result<bool> {
     match &options.report {
         Some(file) => write(file, &report.markdown())?,
         None => print!("{}", report.markdown()),
-    }
-    if let Some(file) = &options.junit {
-        write(file, &report.junit()?)?;
     }
     Ok(report.passed())
 }

@@ -1,9 +1,5 @@
-//! Discovery of groups, versions and resources: here the unaggregated documents that clients before
-//! Kubernetes 1.26 read; [`aggregated`](fn@aggregated) returns the aggregated ones.
-
-mod aggregated;
-
-pub use aggregated::{aggregated, aggregated_content_type, aggregated_version};
+//! Discovery of groups, versions and resources, in the unaggregated documents: clients that ask for
+//! aggregated ones fall back to these.
 
 use kube_endpoint_apiserver_rules::resource::{self, Resource};
 use serde_json::{Value, json};

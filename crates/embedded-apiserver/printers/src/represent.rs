@@ -41,21 +41,18 @@ pub enum Representation {
 pub enum Encoding {
     /// `application/json`
     Json,
-    /// `application/yaml`, not for watches
-    Yaml,
     /// `application/vnd.kubernetes.protobuf`
     Protobuf,
 }
 
 impl Encoding {
     /// All encodings, in the order in which a wildcard selects them.
-    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+    const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
     /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
-            Self::Yaml => "application/yaml",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
@@ -63,7 +60,7 @@ impl Encoding {
     /// Returns the media type of a stream of watch events.
     pub fn watch_media_type(self) -> &'static str {
         match self {
-            Self::Json | Self::Yaml => "application/json",
+            Self::Json => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
     }
@@ -81,9 +78,7 @@ pub fn negotiate(accept: &str, watch: bool, protobuf: bool) -> Result<(Encoding,
     if accept.trim().is_empty() {
         return Ok((Encoding::Json, Representation::Object));
     }
-    let possible =
-        acceptable(accept).into_iter().filter(|(_, encoding)| !watch || *encoding != Encoding::Yaml);
-    for (range, encoding) in possible {
+    for (range, encoding) in acceptable(accept) {
         let version = match (range.parameter("g"), range.parameter("v")) {
             (Some("meta.k8s.io"), Some("v1")) => Some(MetaVersion::V1),
             (Some("meta.k8s.io"), Some("v1beta1")) => Some(MetaVersion::V1Beta1),
@@ -108,7 +103,6 @@ pub fn negotiate(accept: &str, watch: bool, protobuf: bool) -> Result<(Encoding,
     let stream = if watch { ";stream=watch" } else { "" };
     let served = |encoding: &Encoding| match encoding {
         Encoding::Json => true,
-        Encoding::Yaml => !watch,
         Encoding::Protobuf => protobuf,
     };
     let encodings = Encoding::ALL.into_iter().filter(served);
@@ -240,7 +234,6 @@ mod tests {
         check("application/json,application/vnd.kubernetes.protobuf", (Json, Object), Json);
         check("*/*, application/vnd.kubernetes.protobuf;stream=watch", (Protobuf, Object), Protobuf);
         check("application/vnd.kubernetes.protobuf;q=0.5, application/json", (Json, Object), Json);
-        assert_eq!(negotiate("application/yaml", false, true), Ok((Encoding::Yaml, Object)));
         check(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             (Protobuf, Metadata(MetaVersion::V1)),
@@ -262,7 +255,7 @@ mod tests {
     #[test]
     fn unsupported_media_types_are_refused() {
         for accept in [
-            "text/yaml",
+            "application/yaml",
             "application/json;as=Table;v=v1;g=x",
             "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
             "application/json;stream=other",
@@ -277,8 +270,6 @@ mod tests {
         );
         let both = format!("{protobuf}, application/json");
         assert_eq!(negotiate(&both, false, false), Ok((Encoding::Json, Representation::Object)));
-        assert_eq!(negotiate("application/yaml", true, true).unwrap_err().code, 406);
-        assert_eq!(negotiate_error("application/yaml"), Encoding::Yaml);
         assert_eq!(
             negotiate("text/html", true, true).unwrap_err().message,
             "only the following media types are accepted: application/json;stream=watch, \

@@ -33,8 +33,6 @@ pub struct Resource {
     pub namespaced: bool,
     /// Verbs on the main resource. A client only creates reviews, and the server never stores them.
     pub verbs: &'static [&'static str],
-    /// The plural name of the store. The two versions of events share one store: `events`.
-    pub storage: &'static str,
     pub(crate) go_type: &'static GoType,
     /// The merge keys of the kind's lists.
     pub(crate) patch_schema: &'static patch::Schema,
@@ -60,7 +58,6 @@ const fn stored(
         categories: &[],
         namespaced: true,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        storage: plural,
         go_type,
         patch_schema: &patch::ONLY_METADATA,
         strategy,
@@ -75,7 +72,7 @@ const fn review(
     strategy: &'static dyn Strategy,
 ) -> Resource {
     let stored = stored(plural, &[], go_type, strategy);
-    Resource { group, namespaced: false, verbs: &["create"], storage: "", ..stored }
+    Resource { group, namespaced: false, verbs: &["create"], ..stored }
 }
 
 /// Namespaces.
@@ -114,13 +111,8 @@ pub static SERVICES: Resource = Resource {
 /// Endpoints.
 pub static ENDPOINTS: Resource = stored("endpoints", &["ep"], &core::Endpoints, &EndpointsStrategy);
 
-/// Events of the core group, in whose version the server stores both kinds of events.
-pub static EVENTS: Resource = stored("events", &["ev"], &core::Event, &EventStrategy { events_v1: false });
-
-static EVENTS_V1: Resource = Resource {
-    group: "events.k8s.io",
-    ..stored("events", &["ev"], &other::Event, &EventStrategy { events_v1: true })
-};
+/// Events of the core group.
+pub static EVENTS: Resource = stored("events", &["ev"], &core::Event, &EventStrategy);
 
 /// EndpointSlices.
 pub static ENDPOINT_SLICES: Resource = Resource {
@@ -180,14 +172,13 @@ static SELF_SUBJECT_RULES_REVIEWS: Resource = review(
     &RequiredFieldStrategy { field: "namespace", message: "no namespace on request" },
 );
 
-static RESOURCES: [&Resource; 16] = [
+static RESOURCES: [&Resource; 15] = [
     &NAMESPACES,
     &NODES,
     &PODS,
     &SERVICES,
     &ENDPOINTS,
     &EVENTS,
-    &EVENTS_V1,
     &ENDPOINT_SLICES,
     &LEASES,
     &TOKEN_REVIEWS,
@@ -213,7 +204,7 @@ impl Resource {
     /// Returns the package of its internal Go type, as error texts have it.
     pub fn go_package(&self) -> &'static str {
         match self.group {
-            "" | "events.k8s.io" => "core",
+            "" => "core",
             group => group.split('.').next().unwrap_or(group),
         }
     }
@@ -234,7 +225,7 @@ impl Resource {
 
     /// Returns true if the server stores objects. It does not store reviews.
     pub fn is_stored(&self) -> bool {
-        !self.storage.is_empty()
+        self.verbs.len() > 1
     }
 
     /// Returns true if it is a custom resource: the server reads and writes it in JSON only, and
@@ -243,18 +234,12 @@ impl Resource {
         *self == ENDPOINT_SELECTORS
     }
 
-    /// Returns the resource in whose version the server stores objects: core v1 for the events of
-    /// both groups.
-    pub fn storage_resource(&self) -> &Self {
-        if *self == EVENTS_V1 { &EVENTS } else { self }
-    }
-
     /// Returns the hash of the group, version and kind of stored objects, as discovery shows it, or
     /// `None` if the server does not store objects.
     pub fn storage_version_hash(&self) -> Option<&'static str> {
         // The real server's values: the first eight bytes of the SHA-256 sum of
         // `GROUP/VERSION/KIND`, in base64.
-        Some(match self.storage {
+        Some(match self.plural {
             "namespaces" => "Q3oi5N2YM8M=",
             "nodes" => "XwShjMxG9Fs=",
             "pods" => "xPOwRZ+Yhw8=",

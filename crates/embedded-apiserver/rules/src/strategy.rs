@@ -71,16 +71,6 @@ pub(crate) trait Strategy: Sync {
     /// Completes an object that the server stored before a field existed.
     fn default_on_read(&self, _object: &mut Value, _families: Families) {}
 
-    /// Converts an object to its stored version.
-    fn convert_to_storage(&self, object: Value) -> Value {
-        object
-    }
-
-    /// Converts an object from its stored version.
-    fn convert_from_storage(&self, object: Value) -> Value {
-        object
-    }
-
     /// Infers fields of a new object that depend on one another, before the preparation. An error
     /// ends the request.
     fn begin_create(
@@ -191,16 +181,6 @@ pub fn default_on_read(resource: &Resource, object: Value, families: Families) -
     set_defaults(resource, &mut object);
     resource.strategy.default_on_read(&mut object, families);
     object
-}
-
-/// Converts an object of `resource` to its stored version. Only events have two versions.
-pub fn convert_to_storage(resource: &Resource, object: Value) -> Value {
-    resource.strategy.convert_to_storage(object)
-}
-
-/// Converts a stored object to the version of `resource`.
-pub fn convert_from_storage(resource: &Resource, object: Value) -> Value {
-    resource.strategy.convert_from_storage(object)
 }
 
 /// Sets defaults, prepares and validates a decoded object for a create. The caller has set
@@ -344,5 +324,5 @@ fn check(resource: &Resource, object: &Value, errors: &mut Errors) -> Result<(),
         return Ok(());
     }
     let name = if resource.is_stored() { object["metadata"].text("name") } else { "" };
-    Err(Status::invalid(resource.storage_resource(), name, std::mem::take(errors)))
+    Err(Status::invalid(resource, name, std::mem::take(errors)))
 }

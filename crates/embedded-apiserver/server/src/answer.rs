@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
 use kube_endpoint_apiserver_printers::represent::Encoding;
 use kube_endpoint_apiserver_rules::status::Status;
 use serde_json::Value;
 
 use crate::body::{self, Body};
 use crate::protobuf;
-use crate::yaml;
 
 /// The maximum number of characters of all warnings of a response, as upstream's
 /// `truncateAtTotalRunes`.
@@ -51,7 +49,6 @@ pub(crate) fn encoded(encoding: Encoding, status: StatusCode, bytes: impl Into<B
 pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> Answer {
     match encoding {
         Encoding::Json => json(status, object),
-        Encoding::Yaml => encoded(encoding, status, object.to_string()),
         Encoding::Protobuf => match protobuf::encode(object) {
             Ok(bytes) => encoded(encoding, status, bytes),
             Err(failed) => error(Encoding::Json, &failed),
@@ -62,20 +59,6 @@ pub(crate) fn object(encoding: Encoding, status: StatusCode, object: &Value) -> 
 /// Returns an answer that the server makes while the client reads it.
 pub(crate) fn stream(media_type: &'static str, body: Body) -> Answer {
     with_type(StatusCode::OK, media_type, body)
-}
-
-/// Converts an answer for a client that wants YAML; its body is JSON until then.
-pub(crate) async fn to_yaml(answer: Answer) -> Result<Answer, Status> {
-    let is_yaml =
-        answer.headers().get(CONTENT_TYPE).is_some_and(|value| value == Encoding::Yaml.media_type());
-    if !is_yaml {
-        return Ok(answer);
-    }
-    let (head, body) = answer.into_parts();
-    let failed = |why: String| Status::new(500, "InternalError", format!("cannot encode the answer: {why}"));
-    let body = body.collect().await.map_err(|error| failed(error.to_string()))?;
-    let text = yaml::encode(&body.to_bytes()).map_err(failed)?;
-    Ok(Response::from_parts(head, body::once(text)))
 }
 
 /// Returns a plain text response.

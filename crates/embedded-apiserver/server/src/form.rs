@@ -1,6 +1,5 @@
 //! The shape in which a client gets its objects: whole, as tables, or only their metadata; in JSON
-//! or in protobuf; and in which of the two views of an event. This encodes YAML as JSON; the router
-//! converts the finished answer.
+//! or in protobuf.
 
 mod protobuf;
 
@@ -10,7 +9,6 @@ use kube_endpoint_apiserver_printers::represent::{self, Encoding, MetaVersion, R
 use kube_endpoint_apiserver_printers::table::{self, IncludeObject};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;
@@ -63,23 +61,21 @@ impl Form {
     }
 
     /// Returns true if the server can send the stored bytes unchanged.
-    fn is_as_stored(self, resource: &Resource) -> bool {
-        self.encoding == Encoding::Json
-            && self.representation == Representation::Object
-            && resource.storage_resource() == resource
+    fn is_as_stored(self) -> bool {
+        self.encoding == Encoding::Json && self.representation == Representation::Object
     }
 
     /// Encodes a stored object.
     pub(crate) fn stored(self, resource: &Resource, stored: &Stored) -> Result<Bytes, Status> {
-        if self.is_as_stored(resource) {
+        if self.is_as_stored() {
             return Ok(stored.bytes());
         }
         if let Some(of) = self.protobuf_type(resource) {
             return of.encode(&mut serde_json::Deserializer::from_slice(&stored.bytes())).map(Bytes::from);
         }
-        let object = self.of_object(resource, strategy::convert_from_storage(resource, stored.value()), true);
+        let object = self.of_object(resource, stored.value(), true);
         match self.encoding {
-            Encoding::Json | Encoding::Yaml => Ok(object.to_string().into()),
+            Encoding::Json => Ok(object.to_string().into()),
             Encoding::Protobuf => codec::encode(&object).map(Bytes::from),
         }
     }
@@ -87,9 +83,7 @@ impl Form {
     /// Encodes a watch event of an object that has `apiVersion` and `kind`.
     pub(crate) fn event(self, event: &str, object: &Value) -> Bytes {
         match self.encoding {
-            Encoding::Json | Encoding::Yaml => {
-                format!("{}\n", json!({"type": event, "object": object})).into()
-            }
+            Encoding::Json => format!("{}\n", json!({"type": event, "object": object})).into(),
             Encoding::Protobuf => protobuf::event_or_error(codec::Type::of(object).event(event, object)),
         }
     }
@@ -104,7 +98,7 @@ impl Form {
         headers: bool,
         mut out: impl FnMut(Bytes),
     ) {
-        if self.is_as_stored(resource) {
+        if self.is_as_stored() {
             return stored.event(kind, out);
         }
         out(match self.protobuf_type(resource) {
@@ -114,7 +108,7 @@ impl Form {
                 protobuf::event_or_error(of.event(kind.name(), json))
             }
             None => {
-                let object = strategy::convert_from_storage(resource, stored.value());
+                let object = stored.value();
                 self.event(kind.name(), &self.of_object(resource, object, headers))
             }
         });
@@ -132,8 +126,7 @@ impl Form {
         table::of(resource, objects, &options, metadata)
     }
 
-    /// Returns the form of one object, which is in the resource's version already. If `headers`, a
-    /// table has column definitions.
+    /// Returns the form of one object. If `headers`, a table has column definitions.
     pub(crate) fn of_object(self, resource: &Resource, object: Value, headers: bool) -> Value {
         match self.representation {
             Representation::Object | Representation::MetadataList(_) => object,
@@ -173,12 +166,12 @@ impl Form {
 
     /// Appends one item of a list. As on the real server, complete objects have no kind there.
     pub(crate) fn write_item(self, resource: &Resource, stored: &Stored, out: &mut BytesMut) {
-        if self.is_as_stored(resource) {
+        if self.is_as_stored() {
             out.extend_from_slice(b"{");
             out.extend_from_slice(stored.item());
             return;
         }
-        let mut object = strategy::convert_from_storage(resource, stored.value());
+        let mut object = stored.value();
         let item = match self.representation {
             Representation::Object => {
                 for field in ["apiVersion", "kind"] {

@@ -70,8 +70,8 @@
 //! Real control planes have several API servers, whose caches are of different age; [`Replica`] is
 //! one of them.
 //!
-//! In the repository, `tests/foreign_controller.rs` of this crate tests a complete controller that
-//! is not part of this project.
+//! In the repository, `integration-tests/tests/kube_runtime_controller.rs` tests a complete
+//! controller that is not part of this project.
 //!
 //! # For people
 //!
@@ -110,9 +110,8 @@
 //! probes, volumes, affinity, security contexts and the like as given, if their types are right:
 //! without defaults, validation and warnings about unknown fields. It stores quantities as written
 //! (a kube-apiserver makes `500m` of `0.5`) and compares them as text for the QoS class. It
-//! validates only the metadata of nodes, does not validate the CIDRs and the status of load
-//! balancers of Services, and does not check that an update through events.k8s.io/v1 changes only
-//! the series.
+//! validates only the metadata of nodes, and does not validate the CIDRs and the status of load
+//! balancers of Services. It has no events.k8s.io/v1, the other view of events.
 //!
 //! It stores and returns managedFields. It tracks those of Endpoints and EndpointSlices if
 //! [`Builder::track_managers`] asks for it, others never: tracking would cost memory in every

@@ -85,15 +85,9 @@ impl Inner {
         if text(&object, "creationTimestamp").is_empty() {
             set(&mut object, "creationTimestamp", rfc3339(self.now()));
         }
-        let stored = resource.storage_resource();
         let key = key_of(resource, &namespace, &name);
         let object = strategy::default_on_read(resource, object, self.settings.families);
-        Ok(Loaded {
-            resource: stored,
-            key,
-            namespace,
-            object: strategy::convert_to_storage(resource, object),
-        })
+        Ok(Loaded { resource, key, namespace, object })
     }
 
     /// Loads objects. With `initial` they are part of the initial state, which no watch replays;

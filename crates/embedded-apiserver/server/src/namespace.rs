@@ -15,9 +15,7 @@ use crate::verbs::DeleteOptions;
 
 /// Returns the namespaced resources in their stored version, pods first.
 fn contents() -> impl Iterator<Item = &'static Resource> {
-    let kept = |resource: &&'static Resource| {
-        resource.namespaced && resource.is_stored() && resource.storage_resource() == *resource
-    };
+    let kept = |resource: &&'static Resource| resource.namespaced && resource.is_stored();
     let all = || resource::all().filter(kept);
     all().filter(|r| **r == PODS).chain(all().filter(|r| **r != PODS))
 }

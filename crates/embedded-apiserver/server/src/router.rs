@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, VARY};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use kube_endpoint_apiserver_printers::{discovery, openapi, represent};
 use kube_endpoint_apiserver_rules::resource::Resource;
@@ -111,7 +111,7 @@ async fn resource_request(
     };
     let deprecation = strategy::deprecation_warning(resource).map(str::to_owned);
     let warnings = deprecation.into_iter().chain(warnings.into_inner());
-    Ok(answer::warn(answer::to_yaml(answer).await?, warnings))
+    Ok(answer::warn(answer, warnings))
 }
 
 async fn resource_verb(
@@ -181,15 +181,6 @@ fn document(segments: &[&str], accept: &str, incoming: &Incoming<'_>, minor_vers
         ["version"] => found(kube_endpoint_apiserver_printers::version(minor_version)),
         [root @ ("api" | "apis")] => {
             let core = *root == "api";
-            if let Some(version) = discovery::aggregated_version(accept) {
-                let mut answer = answer::json(StatusCode::OK, &discovery::aggregated(version, core));
-                let headers = answer.headers_mut();
-                if let Ok(value) = HeaderValue::from_str(&discovery::aggregated_content_type(version)) {
-                    headers.insert(CONTENT_TYPE, value);
-                }
-                headers.insert(VARY, HeaderValue::from_static("Accept"));
-                return Some(answer);
-            }
             let address = incoming.connection.map(|c| c.address.to_string()).unwrap_or_default();
             found(if core { discovery::core_versions(&address) } else { discovery::groups() })
         }

@@ -1,4 +1,4 @@
-//! Parses and encodes bodies in YAML.
+//! Parses bodies in YAML.
 
 use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::Parsed;
@@ -33,12 +33,6 @@ pub(crate) fn parse(body: &[u8], kind: &str) -> Result<Parsed, Status> {
     }
 }
 
-/// Encodes an answer.
-pub(crate) fn encode(json: &[u8]) -> Result<String, String> {
-    let value: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-    serde_saphyr::to_string(&value).map_err(|error| error.to_string())
-}
-
 fn document(body: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
     let options = serde_saphyr::options! { duplicate_keys: duplicate_keys };
     serde_saphyr::from_slice_with_options(body, options)
@@ -64,22 +58,5 @@ mod tests {
         let expected = "the object provided is unrecognized (must be of type Endpoints): yaml: error: line 1 column 18: \
                         mismatched bracket '[' closed by '}'";
         assert_eq!(message, expected);
-    }
-
-    #[test]
-    fn an_answer_is_encoded() {
-        let labels = json!({"a": "1", "b": "no", "c": "x y"});
-        let json = json!({"kind": "Endpoints", "metadata": {"labels": labels}, "subsets": [{"ports": [{"port": 80}]}]});
-        insta::assert_snapshot!(encode(json.to_string().as_bytes()).unwrap(), @r#"
-        kind: Endpoints
-        metadata:
-          labels:
-            a: "1"
-            b: "no"
-            c: x y
-        subsets:
-        - ports:
-          - port: 80
-        "#);
     }
 }

@@ -1,6 +1,5 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod foreign_controller;
 mod protobuf;
 mod protocol;

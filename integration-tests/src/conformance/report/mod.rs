@@ -1,7 +1,5 @@
-//! The result of a run on a cluster, as data. [`Report::markdown`] is for people, and
-//! [`Report::junit`] for CI systems.
+//! The result of a run on a cluster, as data. [`Report::markdown`] is for people.
 
-mod junit;
 mod markdown;
 
 use std::fmt::{Display, Formatter};

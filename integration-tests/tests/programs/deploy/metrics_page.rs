@@ -32,14 +32,3 @@ impl MetricsPage {
         Self { series, metrics }
     }
 }
-
-pub(crate) fn a_page_is_read() {
-    let page = MetricsPage::parse(
-        "# HELP a b\n# TYPE a counter\na{x=\"1\",y=\"z\"} 3\na{x=\"2\",y=\"z\"} 0\n\nb 1\n",
-    );
-    let values = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(page.series["a"]["x"], values(&["1", "2"]));
-    assert_eq!(page.series["a"]["y"], values(&["z"]));
-    assert!(page.series["b"].is_empty());
-    assert_eq!(page.metrics, values(&["a"]));
-}

@@ -111,16 +111,6 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn labels_of_results() {
-        const JOB: &str = "job=\"kube-endpoint-manager\"";
-        check_query(&format!("queue{{{JOB}}} > 1"), Ok(&["instance", "job", "name"]));
-        check_query(&format!("sum by (name) (rate(queue{{{JOB}}}[5m]))"), Ok(&["name"]));
-        check_query(&format!("sum(queue{{{JOB}}}) / sum(queue{{{JOB}}})"), Ok(&[]));
-        let quantile = |by: &str| format!("histogram_quantile(0.9, sum by ({by}) (took_bucket{{{JOB}}}))");
-        check_query(&quantile("le, verb"), Ok(&["verb"]));
-        check_query(&quantile("verb"), Err("needs the label le"));
-    }
-
     pub(crate) fn mistakes_are_found() {
         const JOB: &str = "job=\"kube-endpoint-manager\"";
         check_query("sum(queue", Err("sum(queue"));
@@ -130,12 +120,5 @@ pub(crate) mod tests {
         check_query(&format!("queue{{{JOB},kind=\"a\"}}"), Err("no label kind"));
         check_query(&format!("queue{{{JOB},name=\"b\"}}"), Err("no name=b"));
         check_query(&format!("sum by (kind) (queue{{{JOB}}})"), Err("the label kind"));
-    }
-
-    pub(crate) fn references_to_labels() {
-        let names = |text| referenced(text).into_iter().collect::<Vec<_>>();
-        assert_eq!(names("{{ $labels.kind }} of {{ $labels.a_b | f }}: {{ $value }}"), ["a_b", "kind"]);
-        assert_eq!(names("{{kind}}: {{ reason }}"), ["kind", "reason"]);
-        assert!(names("none").is_empty());
     }
 }

@@ -9,7 +9,7 @@ pub(crate) fn discovery_commands() {
     contains(&kubectl.ok("version -o yaml"), &["serverVersion:", "gitVersion: v1.36."]);
     let resources = kubectl.ok("api-resources");
     contains(&resources, &["endpointslices", "discovery.k8s.io/v1", "svc", "leases"]);
-    contains(&kubectl.ok("api-versions"), &["coordination.k8s.io/v1", "events.k8s.io/v1"]);
+    contains(&kubectl.ok("api-versions"), &["coordination.k8s.io/v1", "discovery.k8s.io/v1"]);
     contains(&kubectl.ok("get namespaces"), &["kube-system", "Active"]);
     contains(
         &kubectl.ok("explain service.spec.ports"),

@@ -1,4 +1,4 @@
-//! Rows of events of the core group and of events.k8s.io, whose fields have different names.
+//! Rows of events.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,24 +8,21 @@ use super::view::{number, text, text_or};
 
 /// Returns the cells of an event.
 pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
-    let either = |core: &str, events: &str| text_or(event, core, text(event, events)).to_owned();
-    let since = |time: String| age::since(&time, now);
-
-    let first_time = either("/firstTimestamp", "/deprecatedFirstTimestamp");
-    let first = since(if first_time.is_empty() { text(event, "/eventTime").to_owned() } else { first_time });
-    let last_time = either("/lastTimestamp", "/deprecatedLastTimestamp");
+    let since = |time: &str| age::since(time, now);
+    let first = since(text_or(event, "/firstTimestamp", text(event, "/eventTime")));
+    let last_time = text(event, "/lastTimestamp");
     let mut last = if last_time.is_empty() { first.clone() } else { since(last_time) };
-    let mut count = number(event, "/count") + number(event, "/deprecatedCount");
+    let mut count = number(event, "/count");
     if event.get("series").is_some_and(Value::is_object) {
-        last = since(text(event, "/series/lastObservedTime").to_owned());
+        last = since(text(event, "/series/lastObservedTime"));
         count = number(event, "/series/count");
     } else if count == 0 {
         // An event that occurred once may have no count.
         count = 1;
     }
 
-    let mut object = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
-    let object_name = either("/involvedObject/name", "/regarding/name");
+    let mut object = text(event, "/involvedObject/kind").to_lowercase();
+    let object_name = text(event, "/involvedObject/name");
     if !object_name.is_empty() {
         object = format!("{object}/{object_name}");
     }
@@ -34,9 +31,9 @@ pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
         json!(text(event, "/type")),
         json!(text(event, "/reason")),
         json!(object),
-        json!(either("/involvedObject/fieldPath", "/regarding/fieldPath")),
+        json!(text(event, "/involvedObject/fieldPath")),
         json!(source(event)),
-        json!(either("/message", "/note").trim()),
+        json!(text(event, "/message").trim()),
         json!(first),
         json!(count),
         name,
@@ -45,13 +42,9 @@ pub(super) fn cells(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
 
 /// Returns the reporting component and its host or instance.
 fn source(event: &Value) -> String {
-    let first = |pointers: [&str; 3]| {
-        pointers.into_iter().map(|pointer| text(event, pointer)).find(|text| !text.is_empty())
-    };
-    let component = first(["/source/component", "/deprecatedSource/component", "/reportingComponent"])
-        .unwrap_or_else(|| text(event, "/reportingController"));
-    match first(["/source/host", "/deprecatedSource/host", "/reportingInstance"]) {
-        Some(instance) => format!("{component}, {instance}"),
-        None => component.to_owned(),
+    let component = text_or(event, "/source/component", text(event, "/reportingComponent"));
+    match text_or(event, "/source/host", text(event, "/reportingInstance")) {
+        "" => component.to_owned(),
+        instance => format!("{component}, {instance}"),
     }
 }

@@ -292,7 +292,7 @@ fn nodes_namespaces_and_leases() {
 }
 
 #[test]
-fn events_of_both_groups() {
+fn events() {
     let involved = json!({"kind": "Service", "name": "web", "fieldPath": "spec.ports[0]"});
     insta::assert_snapshot!(
         wide(
@@ -304,8 +304,8 @@ fn events_of_both_groups() {
                     "firstTimestamp": "2024-05-02T10:00:00Z", "lastTimestamp": "2024-05-02T11:59:00Z",
                 })),
                 with_name("series", json!({
-                    "type": "Normal", "reason": "Synced", "note": "all well", "regarding": involved,
-                    "reportingController": "controller", "reportingInstance": "controller-0",
+                    "type": "Normal", "reason": "Synced", "message": "all well", "involvedObject": involved,
+                    "reportingComponent": "controller", "reportingInstance": "controller-0",
                     "eventTime": "2024-05-02T11:00:00.000000Z",
                     "series": {"count": 3, "lastObservedTime": "2024-05-02T11:58:00.000000Z"},
                 })),

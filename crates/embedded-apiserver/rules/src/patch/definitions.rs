@@ -154,7 +154,6 @@ mod tests {
                 property("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers"),
                 property("io.k8s.api.core.v1.Container", "env"),
                 property("io.k8s.api.discovery.v1.EndpointSlice", "endpoints"),
-                property("io.k8s.api.events.v1.Event", "regarding"),
             ],
             @r##"
         [
@@ -189,10 +188,6 @@ mod tests {
               "$ref": "#/definitions/io.k8s.api.discovery.v1.Endpoint"
             },
             "type": "array"
-          },
-          {
-            "$ref": "#/definitions/io.k8s.api.core.v1.ObjectReference",
-            "description": "The object that the event is about."
           }
         ]
         "##

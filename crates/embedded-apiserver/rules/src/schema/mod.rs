@@ -177,14 +177,13 @@ mod tests {
 
     #[test]
     fn every_field_is_one_that_the_api_has() {
-        use k8s_openapi::api::{authentication, authorization, coordination, core, discovery, events};
+        use k8s_openapi::api::{authentication, authorization, coordination, core, discovery};
         check::<core::v1::Namespace>("v1", "Namespace");
         check::<core::v1::Node>("v1", "Node");
         check::<core::v1::Pod>("v1", "Pod");
         check::<core::v1::Service>("v1", "Service");
         check::<core::v1::Endpoints>("v1", "Endpoints");
         check::<core::v1::Event>("v1", "Event");
-        check::<events::v1::Event>("events.k8s.io/v1", "Event");
         check::<discovery::v1::EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice");
         check::<coordination::v1::Lease>("coordination.k8s.io/v1", "Lease");
         check::<authentication::v1::TokenReview>("authentication.k8s.io/v1", "TokenReview");

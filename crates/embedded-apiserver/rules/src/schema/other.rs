@@ -1,7 +1,5 @@
-//! Kinds of the smaller groups: Leases, Events of `events.k8s.io/v1`, and reviews, whose status the
-//! server makes.
+//! Kinds of the smaller groups: Leases, and reviews, whose status the server makes.
 
-use super::core::{EventSource, ObjectReference};
 use super::meta::ObjectMeta;
 use super::{Shape::*, go_types, kinds};
 
@@ -14,10 +12,6 @@ go_types! {
         "preferredHolder" opt Text("string"),
         "renewTime" opt MicroTime,
         "strategy" opt Text("v1.CoordinatedLeaseStrategy"),
-    }
-    EventSeries {
-        "count" keep Int32,
-        "lastObservedTime" keep MicroTime,
     }
     TokenReviewSpec {
         "audiences" omit List(&Text("string")),
@@ -62,22 +56,6 @@ kinds! {
     }
     Lease {
         "spec" keep Object(&LeaseSpec),
-    }
-    Event {
-        "action" omit Text("string"),
-        "deprecatedCount" omit Int32,
-        "deprecatedFirstTimestamp" keep Time,
-        "deprecatedLastTimestamp" keep Time,
-        "deprecatedSource" keep Object(&EventSource),
-        "eventTime" keep MicroTime,
-        "note" omit Text("string"),
-        "reason" omit Text("string"),
-        "regarding" keep Object(&ObjectReference),
-        "related" opt Object(&ObjectReference),
-        "reportingController" omit Text("string"),
-        "reportingInstance" omit Text("string"),
-        "series" opt Object(&EventSeries),
-        "type" omit Text("string"),
     }
     TokenReview {
         "spec" keep Object(&TokenReviewSpec),

@@ -55,7 +55,7 @@ const EVENT: &[&str] = &[
 
 impl FieldSelector {
     /// Parses `metadata.name=a,spec.nodeName!=b`. Rejects a field that is not selectable (400) with
-    /// upstream's message. Translates the names of fields in events.k8s.io to those of core events.
+    /// upstream's message.
     pub fn parse(resource: &Resource, text: &str) -> Result<Self, Status> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
@@ -88,21 +88,19 @@ impl FieldSelector {
     }
 }
 
-/// Returns the selectable fields of a resource, such as `spec.nodeName` of pods. For both versions
-/// of events these are the names of core v1.
+/// Returns the selectable fields of a resource, such as `spec.nodeName` of pods.
 pub fn selectable_fields(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         ("", "pods") => POD,
         ("", "nodes") => NODE,
         ("", "namespaces") => NAMESPACE,
         ("", "services") => SERVICE,
-        ("" | "events.k8s.io", "events") => EVENT,
+        ("", "events") => EVENT,
         _ => META,
     }
 }
 
-/// Returns the value of a field in [`selectable_fields`], empty if absent. An event must be in the
-/// core v1 version.
+/// Returns the value of a field in [`selectable_fields`], empty if absent.
 pub fn field_value<'a>(resource: &Resource, object: &'a Value, field: &str) -> &'a str {
     let text = |path: &str| {
         let mut value = Some(object);
@@ -133,12 +131,6 @@ fn canonical(resource: &Resource, field: &str) -> Result<&'static str, String> {
     let unsupported = || format!("field label not supported: {field}");
     match (resource.group, resource.plural) {
         ("", "pods") if field == "spec.host" => Ok("spec.nodeName"),
-        ("events.k8s.io", _) => match field {
-            "metadata.name" | "metadata.namespace" | "reason" | "type" => known(field),
-            "reportingController" => known("reportingComponent"),
-            _ => field.strip_prefix("regarding.").and_then(|rest| known(&format!("involvedObject.{rest}"))),
-        }
-        .ok_or_else(unsupported),
         ("", "pods" | "nodes" | "namespaces" | "services" | "events") => known(field).ok_or_else(unsupported),
         _ => known(field).ok_or_else(|| {
             format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
@@ -236,19 +228,18 @@ mod tests {
     }
 
     #[test]
-    fn events_are_selected_by_the_names_of_both_groups() {
+    fn events_are_selected_by_what_they_are_about() {
         let event = json!({
             "metadata": {"name": "e"}, "involvedObject": {"kind": "Service", "name": "web"},
             "source": {}, "reportingComponent": "endpoint-controller", "type": "Warning", "reason": "R",
         });
-        let check = |group: &str, text: &str| {
-            let events = by_path(group, "v1", "events").unwrap();
+        let check = |text: &str| {
+            let events = by_path("", "v1", "events").unwrap();
             let selector = FieldSelector::parse(events, text).unwrap();
             assert!(selector.matches(|field| Some(field_value(events, &event, field))), "{text}");
         };
-        check("", "involvedObject.kind=Service,involvedObject.name=web,reason=R,type!=Normal");
-        check("", "source=endpoint-controller,reportingComponent=endpoint-controller");
-        check("events.k8s.io", "regarding.kind=Service,reportingController=endpoint-controller");
+        check("involvedObject.kind=Service,involvedObject.name=web,reason=R,type!=Normal");
+        check("source=endpoint-controller,reportingComponent=endpoint-controller");
     }
 
     #[test]

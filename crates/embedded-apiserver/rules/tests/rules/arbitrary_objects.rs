@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{base, resource};
 
-const KINDS: [&str; 9] =
-    ["Namespace", "Node", "Pod", "Service", "Endpoints", "EndpointSlice", "Event", "EventsV1Event", "Lease"];
+const KINDS: [&str; 8] =
+    ["Namespace", "Node", "Pod", "Service", "Endpoints", "EndpointSlice", "Event", "Lease"];
 
 const KEYS: [&str; 44] = [
     "metadata",

@@ -120,7 +120,7 @@ fn options_of_each_resource() {
     let of = |test: fn(&resource::Resource) -> bool| -> Vec<&str> {
         resource::all().filter(|r| r.is_stored() && test(r)).map(|r| r.plural).collect()
     };
-    assert_eq!(of(allow_create_on_update), ["services", "endpoints", "events", "events", "leases"]);
+    assert_eq!(of(allow_create_on_update), ["services", "endpoints", "events", "leases"]);
     assert_eq!(of(|r| !allow_unconditional_update(r)), ["leases", "endpointselectors"]);
     assert_eq!(of(|r| deprecation_warning(r).is_some()), ["endpoints"]);
 }

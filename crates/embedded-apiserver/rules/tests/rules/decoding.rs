@@ -82,7 +82,7 @@ fn other_kinds_and_versions() {
          conversion"
     );
     assert_eq!(
-        message("Event", json!({"apiVersion": "events.k8s.io/v1", "kind": "Event"})),
+        message("Event", json!({"apiVersion": "events.k8s.io/v1"})),
         "the API version in the data (events.k8s.io/v1) does not match the expected API version (v1)"
     );
     assert!(

@@ -22,11 +22,9 @@ use kube_endpoint_apiserver_rules::status::Status;
 use kube_endpoint_apiserver_rules::strategy::{self, ClusterIps, Subresource, WithWarnings};
 use serde_json::{Value, json};
 
-/// Returns the resource of a kind; `EventsV1Event` is the Event of events.k8s.io.
+/// Returns the resource of a kind.
 fn resource(kind: &str) -> &'static Resource {
-    let (kind, group) = if kind == "EventsV1Event" { ("Event", "events.k8s.io") } else { (kind, "") };
-    let in_group = |r: &&Resource| r.kind == kind && (group.is_empty() || r.group == group);
-    all().find(in_group).unwrap()
+    all().find(|resource| resource.kind == kind).unwrap()
 }
 
 /// Returns an allocator over the default ranges.
@@ -47,11 +45,6 @@ fn base(kind: &str) -> Value {
             "ports": [{"port": 80}],
         }),
         "Event" => json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "ns"}}),
-        "EventsV1Event" => json!({
-            "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"},
-            "eventTime": "2024-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Why", "action": "Doing",
-            "reportingController": "c", "reportingInstance": "c-1",
-        }),
         "Lease" => json!({"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}),
         other => panic!("no base for {other}"),
     };

@@ -9,7 +9,6 @@ use http::StatusCode;
 use kube_endpoint_apiserver_printers::represent::{Encoding, Representation};
 use kube_endpoint_apiserver_rules::resource::Resource;
 use kube_endpoint_apiserver_rules::status::Status;
-use kube_endpoint_apiserver_rules::strategy;
 use serde_json::Value;
 
 use super::Form;
@@ -32,22 +31,12 @@ pub(super) fn event_or_error(event: Result<Vec<u8>, Status>) -> Bytes {
 }
 
 impl Form {
-    /// Returns the type for encoding stored JSON directly, or `None` for JSON, and for objects that
-    /// need a conversion.
+    /// Returns the type for encoding stored JSON, or `None` for JSON.
     pub(super) fn protobuf_type(self, resource: &Resource) -> Option<Type> {
-        if self.encoding != Encoding::Protobuf {
-            return None;
-        }
-        match self.representation {
-            // Both views of an event have the same metadata.
-            Representation::Metadata(version) => {
-                Some(Type::new(version.api_version(), "PartialObjectMetadata"))
-            }
-            _ if resource.storage_resource() == resource => {
-                Some(Type::new(resource.api_version(), resource.kind))
-            }
-            _ => None,
-        }
+        (self.encoding == Encoding::Protobuf).then(|| match self.representation {
+            Representation::Metadata(version) => Type::new(version.api_version(), "PartialObjectMetadata"),
+            _ => Type::new(resource.api_version(), resource.kind),
+        })
     }
 
     /// Answers with a list. The length of the list precedes its items, so this encodes all items
@@ -72,7 +61,7 @@ impl Form {
                 Type::new(resource.api_version(), resource.kind),
             ),
         };
-        let mut items = Items { objects: objects.peekable(), resource, item };
+        let mut items = Items { objects: objects.peekable(), item };
         let first = items.chunk()?;
         if items.objects.peek().is_none() {
             let (start, end) = list.list(metadata, first.len())?;
@@ -107,26 +96,17 @@ impl Form {
 
 struct Items<I: Iterator> {
     objects: Peekable<I>,
-    resource: &'static Resource,
     item: Type,
 }
 
 impl<I: Iterator<Item = Arc<Stored>>> Items<I> {
     /// Encodes the next items.
     fn chunk(&mut self) -> Result<Bytes, Status> {
-        // Both views of an event have the same metadata.
-        let as_stored =
-            self.resource.storage_resource() == self.resource || self.item.kind == "PartialObjectMetadata";
         let mut chunk = Vec::new();
         while chunk.len() < CHUNK {
             let Some(object) = self.objects.next() else { break };
-            if as_stored {
-                let text = object.bytes();
-                self.item.item(&mut serde_json::Deserializer::from_slice(&text), &mut chunk)?;
-            } else {
-                let value = strategy::convert_from_storage(self.resource, object.value());
-                self.item.item(&value, &mut chunk)?;
-            }
+            let text = object.bytes();
+            self.item.item(&mut serde_json::Deserializer::from_slice(&text), &mut chunk)?;
         }
         Ok(chunk.into())
     }

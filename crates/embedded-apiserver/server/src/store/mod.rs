@@ -73,25 +73,17 @@ pub(crate) struct Store {
     caches: Vec<WatchCaches>,
 }
 
-/// The storage names of resources, in the order of the tables.
-static STORAGES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let mut names: Vec<&'static str> = Vec::new();
-    for resource in resource::all().filter(|r| r.is_stored()) {
-        if !names.contains(&resource.storage) {
-            names.push(resource.storage);
-        }
-    }
-    names
-});
+/// The stored resources, in the order of the tables.
+static STORAGES: LazyLock<Vec<&'static Resource>> =
+    LazyLock::new(|| resource::all().filter(|resource| resource.is_stored()).collect());
 
 /// The number of tables.
 pub(crate) static TABLES: LazyLock<usize> = LazyLock::new(|| STORAGES.len());
 
-/// Returns the resource in whose version a table stores objects: the first with its storage name.
+/// Returns the resource of a table.
 pub(crate) fn resource_of_table(table: usize) -> &'static Resource {
-    let name = STORAGES.get(table).copied().unwrap_or_default();
     // Every table belongs to a resource, so this never returns the default.
-    resource::all().find(|r| r.storage == name).unwrap_or(&resource::NAMESPACES)
+    STORAGES.get(table).copied().unwrap_or(&resource::NAMESPACES)
 }
 
 impl Store {
@@ -118,7 +110,7 @@ impl Store {
 
     /// Returns the number of the table of a resource.
     pub(crate) fn table_of(resource: &Resource) -> usize {
-        STORAGES.iter().position(|name| *name == resource.storage).unwrap_or_default()
+        STORAGES.iter().position(|stored| *stored == resource).unwrap_or_default()
     }
 
     /// Adds the watch caches of another server before this store.

@@ -95,10 +95,10 @@ impl Inner {
         let outcome = if dry_run {
             Ok(Outcome::Shown(decided.object))
         } else {
-            let kept = strategy::convert_to_storage(resource, decided.object);
+            let kept = decided.object;
             // The lock keeps others from writing the status before the kubelet knows the pod.
             let mut kubelet = self.kubelet_of(resource);
-            let stored = self.commit(resource.storage_resource(), &key, None, &kept);
+            let stored = self.commit(resource, &key, None, &kept);
             if let (Some(kubelet), Ok(stored)) = (&mut kubelet, &stored) {
                 kubelet.run(stored);
             }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kube_endpoint_apiserver_rules::resource::{ENDPOINTS, NAMESPACES, PODS, Resource, SERVICES};
 use kube_endpoint_apiserver_rules::status::{Details, Status};
-use kube_endpoint_apiserver_rules::strategy;
 use serde_json::{Value, json};
 
 use super::deletion::{Decision, DeleteOptions, decide};
@@ -41,9 +40,7 @@ impl Inner {
         let shows_object = !deleted.gone || [&NAMESPACES, &PODS, &SERVICES].contains(&call.resource);
         match deleted.outcome {
             Outcome::Stored(stored) if shows_object => Ok(call.object(http::StatusCode::OK, &stored)),
-            Outcome::Shown(value) if shows_object => {
-                Ok(call.value(http::StatusCode::OK, strategy::convert_from_storage(call.resource, value)))
-            }
+            Outcome::Shown(value) if shows_object => Ok(call.value(http::StatusCode::OK, value)),
             Outcome::Stored(stored) => Ok(success(call, &stored.value())),
             Outcome::Shown(value) => Ok(success(call, &value)),
         }

@@ -126,7 +126,7 @@ impl Inner {
         make: &impl Fn(Option<&Value>) -> Result<Value, Status>,
     ) -> Result<Option<Done>, Status> {
         let resource = update.resource;
-        let old = strategy::convert_from_storage(resource, current.value());
+        let old = current.value();
         let mut new = make(Some(&old))?;
         check_version(update, &old, &new)?;
         let uid = text(&new, "uid");
@@ -163,9 +163,9 @@ impl Inner {
             }
             self.erase(resource, key, current.version).map(|_| Outcome::Shown(decided.object.clone()))
         } else {
-            let kept = strategy::convert_to_storage(resource, decided.object.clone());
+            let kept = decided.object.clone();
             let mut kubelet = self.kubelet_of(resource).filter(|_| kubelet::is_taken_over(&old, &kept));
-            let stored = self.commit(resource.storage_resource(), key, Some(current.version), &kept);
+            let stored = self.commit(resource, key, Some(current.version), &kept);
             if let (Some(kubelet), Ok(_)) = (&mut kubelet, &stored) {
                 kubelet.give_up(&kept);
             }

@@ -88,14 +88,6 @@ async fn pods_that_do_not_run_are_removed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_negative_grace_period_is_one_second() {
-    let (_server, raw) = started();
-    raw.post(PODS, &pod_on("a", "n")).await.expect(201);
-    let marked = raw.delete(&format!("{PODS}/a"), &json!({"gracePeriodSeconds": -5})).await.expect(200);
-    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_object_is_removed_with_its_last_finalizer() {
     let (server, raw) = started();
     let mut object = service("web");
@@ -130,26 +122,6 @@ async fn a_pod_waits_for_its_grace_period_and_its_finalizers() {
     assert_eq!(server.count("pods"), 1, "its grace is not over");
     raw.delete(&uri, &json!({"gracePeriodSeconds": 0})).await.expect(200);
     assert_eq!(server.count("pods"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn preconditions_must_hold() {
-    let (_server, raw) = started();
-    let created = raw.post(SERVICES, &service("web")).await.expect(201);
-    let uri = format!("{SERVICES}/web");
-    let message =
-        raw.delete(&uri, &json!({"preconditions": {"uid": "other"}})).await.refused(409, "Conflict");
-    assert!(
-        message.contains("the UID in the precondition (other) does not match the UID in record"),
-        "{message}"
-    );
-    let stale = json!({"preconditions": {"resourceVersion": "1"}});
-    let message = raw.delete(&uri, &stale).await.refused(409, "Conflict");
-    assert!(message.contains("The object might have been modified"), "{message}");
-    let metadata = &created["metadata"];
-    let fitting =
-        json!({"preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}});
-    raw.delete(&uri, &fitting).await.expect(200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,27 +54,6 @@ async fn an_expired_token_comes_with_an_inconsistent_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_select() {
-    let (_server, raw) = with_pods(6).await;
-    for (query, expected) in [
-        ("labelSelector=parity%3Deven", vec!["pod-000", "pod-002", "pod-004"]),
-        ("labelSelector=parity+notin+(even),app", vec!["pod-001", "pod-003", "pod-005"]),
-        ("labelSelector=!app", vec![]),
-        ("fieldSelector=spec.nodeName%3Dnode-1", vec!["pod-001", "pod-004"]),
-        ("fieldSelector=spec.nodeName!=node-1,metadata.name!=pod-000", vec!["pod-002", "pod-003", "pod-005"]),
-        ("fieldSelector=metadata.name=pod-003", vec!["pod-003"]),
-        ("fieldSelector=status.phase=Pending&labelSelector=parity=odd&limit=2", vec!["pod-001", "pod-003"]),
-    ] {
-        let list = raw.get(&format!("{PODS}?{query}")).await.expect(200);
-        assert_eq!(names(&list), expected, "{query}");
-        assert!(list["metadata"].get("remainingItemCount").is_none(), "{query}");
-    }
-    raw.get(&format!("{PODS}?labelSelector=a=(")).await.refused(400, "BadRequest");
-    let message = raw.get(&format!("{PODS}?fieldSelector=spec.color=red")).await.refused(400, "BadRequest");
-    assert!(message.contains("field label not supported"), "{message}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_namespace_does_not_match_a_longer_name() {
     let (server, raw) = started();
     let namespaced = |namespace: &str| {
@@ -168,43 +147,4 @@ async fn lists_as_metadata_and_as_tables() {
     assert_eq!(whole["rows"][0]["object"]["kind"], "Pod");
     raw.get_as(PODS, "text/yaml").await.refused(406, "NotAcceptable");
     raw.get_as(PODS, "text/yaml,application/json").await.expect(200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn contradictory_options_are_rejected() {
-    let (_server, raw) = started();
-    let message = raw.get(&format!("{PODS}?resourceVersionMatch=Exact")).await.refused(422, "Invalid");
-    assert!(message.contains("resourceVersionMatch: Forbidden"), "{message}");
-    raw.get(&format!("{PODS}?resourceVersion=abc")).await.refused(400, "BadRequest");
-    raw.get(&format!("{PODS}?limit=x")).await.refused(400, "BadRequest");
-}
-
-#[tokio::test(start_paused = true)]
-async fn both_versions_of_an_event_are_one_object() {
-    let (server, raw) = started();
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Failed",
-        "message": "it did not work", "count": 1, "source": {"component": "tester"},
-        "involvedObject": {"kind": "Service", "name": "web", "namespace": "default", "apiVersion": "v1"},
-    });
-    raw.post("/api/v1/namespaces/default/events", &event).await.expect(201);
-    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
-    let shown = raw.get(&format!("{newer}/e")).await.expect(200);
-    assert_eq!(
-        (shown["apiVersion"].as_str(), shown["note"].as_str()),
-        (Some("events.k8s.io/v1"), Some("it did not work"))
-    );
-    assert_eq!(shown["regarding"]["name"], "web");
-    let list = raw.get(newer).await.expect(200);
-    assert_eq!(list["apiVersion"], "events.k8s.io/v1");
-    assert_eq!(list["items"][0]["regarding"]["kind"], "Service");
-    let patched = raw.merge("/api/v1/namespaces/default/events/e", &json!({"count": 2})).await.expect(200);
-    assert_eq!(patched["count"], 2);
-    assert_eq!(server.count("events"), 1);
-    let by_field =
-        raw.get("/api/v1/events?fieldSelector=involvedObject.name=web,reason=Failed").await.expect(200);
-    assert_eq!(names(&by_field), ["e"]);
-    let mut watch = raw.watch("/apis/events.k8s.io/v1/events?watch=1").await;
-    let seen: Value = watch.next().await.unwrap();
-    assert_eq!(seen["object"]["deprecatedCount"], 2);
 }

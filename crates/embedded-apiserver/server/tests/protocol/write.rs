@@ -41,26 +41,6 @@ async fn generate_name_makes_a_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn invalid_creates_are_rejected() {
-    let (_server, raw) = started();
-    raw.post(PODS, &pod("a")).await.expect(201);
-    let message = raw.post(PODS, &pod("a")).await.refused(409, "AlreadyExists");
-    assert_eq!(message, "pods \"a\" already exists");
-    let mut non_resource_request = pod("b");
-    non_resource_request["metadata"]["namespace"] = "kube-system".into();
-    let message = raw.post(PODS, &non_resource_request).await.refused(400, "BadRequest");
-    assert!(message.contains("does not match the namespace sent"), "{message}");
-    let mut versioned = pod("b");
-    versioned["metadata"]["resourceVersion"] = "7".into();
-    let message = raw.post(PODS, &versioned).await.refused(500, "");
-    assert_eq!(message, "resourceVersion should not be set on objects to be created");
-    raw.post(PODS, &service("b")).await.refused(400, "BadRequest");
-    raw.post(PODS, &pod("Not A Name")).await.refused(422, "Invalid");
-    raw.post("/api/v1/pods", &pod("b")).await.refused(405, "MethodNotAllowed");
-    raw.post("/api/v1/namespaces/nowhere/pods", &pod("b")).await.refused(404, "NotFound");
-}
-
-#[tokio::test(start_paused = true)]
 async fn malformed_bodies_are_rejected() {
     let (_server, raw) = started();
     raw.send("POST", PODS, "application/json", "{").await.refused(400, "BadRequest");
@@ -75,73 +55,6 @@ async fn malformed_bodies_are_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_needs_the_latest_version_or_none() {
-    let (_server, raw) = started();
-    let first = raw.post(SERVICES, &service("web")).await.expect(201);
-    let uri = format!("{SERVICES}/web");
-    let mut labelled = first.clone();
-    labelled["metadata"]["labels"] = json!({"a": "1"});
-    let second = raw.put(&uri, &labelled).await.expect(200);
-    assert!(version_of(&second) > version_of(&first));
-    let message = raw.put(&uri, &first).await.refused(409, "Conflict");
-    assert_eq!(
-        message,
-        "Operation cannot be fulfilled on services \"web\": the object has been modified; please apply your changes \
-         to the latest version and try again"
-    );
-    let unversioned = raw.put(&uri, &service("web")).await.expect(200);
-    assert!(unversioned["metadata"].get("labels").is_none(), "metadata is replaced");
-    for field in ["uid", "creationTimestamp"] {
-        assert_eq!(unversioned["metadata"][field], first["metadata"][field], "{field}");
-    }
-    assert_eq!(unversioned["spec"]["clusterIP"], first["spec"]["clusterIP"]);
-    let mut foreign = service("web");
-    foreign["metadata"]["uid"] = "other".into();
-    let message = raw.put(&uri, &foreign).await.refused(409, "Conflict");
-    assert!(
-        message.contains("Precondition failed: UID in precondition: other, UID in object meta: "),
-        "{message}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn paths_and_objects_must_agree() {
-    let (_server, raw) = started();
-    raw.post(SERVICES, &service("web")).await.expect(201);
-    let uri = format!("{SERVICES}/web");
-    let message = raw.put(&uri, &service("api")).await.refused(400, "BadRequest");
-    assert_eq!(message, "the name of the object (api) does not match the name on the URL (web)");
-    raw.merge(&uri, &json!({"metadata": {"name": "api"}})).await.refused(400, "BadRequest");
-    for unnamed in [json!({"spec": {}}), json!({"metadata": {"name": ""}})] {
-        let message = raw.put(&uri, &unnamed).await.refused(400, "BadRequest");
-        let expected = "the name of the object (web based on URL) was undeterminable: name must be provided";
-        assert_eq!(message, expected);
-    }
-    raw.put(&format!("{PODS}/web"), &pod("web")).await.refused(404, "NotFound");
-    raw.merge(&format!("{PODS}/web"), &json!({})).await.refused(404, "NotFound");
-    raw.put(&format!("{uri}/scale"), &service("web")).await.refused(404, "NotFound");
-    raw.put(SERVICES, &service("web")).await.refused(405, "MethodNotAllowed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn some_kinds_are_created_by_an_update() {
-    let (_server, raw) = started();
-    let uri = "/api/v1/namespaces/default/endpoints/web";
-    raw.put(uri, &endpoints("web")).await.expect(201);
-    raw.put(uri, &endpoints("web")).await.expect(200);
-    let mut with_uid = endpoints("api");
-    with_uid["metadata"]["uid"] = "u".into();
-    raw.put("/api/v1/namespaces/default/endpoints/api", &with_uid).await.refused(409, "Conflict");
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    raw.put(&format!("{slices}/x"), &slice("x")).await.refused(404, "NotFound");
-    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}});
-    let uri = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
-    raw.put(uri, &lease).await.expect(201);
-    let message = raw.put(uri, &lease).await.refused(422, "Invalid");
-    assert!(message.contains("must be specified for an update"), "{message}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_write_without_a_change_is_no_event() {
     let (server, raw) = started();
     let created = raw.post(SERVICES, &service("web")).await.expect(201);
@@ -152,41 +65,6 @@ async fn a_write_without_a_change_is_no_event() {
     assert_eq!(raw.merge(&uri, &json!({"spec": {"type": "ClusterIP"}})).await.expect(200), created);
     assert_eq!(raw.merge(&format!("{uri}/status"), &json!({})).await.expect(200), created);
     assert_eq!(server.resource_version(), version);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_content_type_selects_the_kind_of_patch() {
-    let (_server, raw) = started();
-    raw.post(SERVICES, &service("web")).await.expect(201);
-    let uri = format!("{SERVICES}/web");
-    let strategic = json!({"spec": {"ports": [{"port": 81, "name": "b"}, {"port": 80, "name": "a"}]}});
-    let object = raw
-        .send("PATCH", &uri, "application/strategic-merge-patch+json", strategic.to_string())
-        .await
-        .expect(200);
-    assert_eq!(object["spec"]["ports"].as_array().unwrap().len(), 2);
-    let operations = json!([
-        {"op": "test", "path": "/spec/type", "value": "ClusterIP"},
-        {"op": "add", "path": "/metadata/labels", "value": {"x": "y"}},
-    ]);
-    let json_patch = "application/json-patch+json";
-    let object = raw.send("PATCH", &uri, json_patch, operations.to_string()).await.expect(200);
-    assert_eq!(object["metadata"]["labels"]["x"], "y");
-    let failing = json!([{"op": "test", "path": "/spec/type", "value": "NodePort"}]);
-    assert_eq!(raw.send("PATCH", &uri, json_patch, failing.to_string()).await.status, 422);
-    let object = raw.merge(&uri, &json!({"metadata": {"labels": null}})).await.expect(200);
-    assert!(object["metadata"].get("labels").is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_patch_may_contain_a_resource_version() {
-    let (_server, raw) = started();
-    raw.post(SERVICES, &service("web")).await.expect(201);
-    let uri = format!("{SERVICES}/web");
-    let stale = json!({"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}});
-    raw.merge(&uri, &stale).await.refused(409, "Conflict");
-    let current = json!({"metadata": {"resourceVersion": "5", "labels": {"a": "b"}}});
-    raw.merge(&uri, &current).await.expect(200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,23 +135,6 @@ async fn an_update_that_removes_a_service_takes_no_address() {
     next["spec"]["clusterIP"] = gone["spec"]["clusterIP"].clone();
     assert!(next["spec"]["clusterIP"].is_string());
     raw.post(SERVICES, &next).await.expect(201);
-}
-
-#[tokio::test(start_paused = true)]
-async fn unknown_fields_follow_field_validation() {
-    let (_server, raw) = started();
-    let mut object = service("web");
-    object["spec"]["colour"] = "red".into();
-    let strict = raw.post(&format!("{SERVICES}?fieldValidation=Strict"), &object).await;
-    assert!(strict.refused(400, "BadRequest").contains("unknown field \"spec.colour\""));
-    let warned = raw.post(SERVICES, &object).await;
-    assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.colour\\\"\"");
-    assert!(warned.expect(201)["spec"].get("colour").is_none());
-    let ignored = raw.put(&format!("{SERVICES}/web?fieldValidation=Ignore"), &object).await;
-    assert!(ignored.headers.get("warning").is_none());
-    raw.post(&format!("{SERVICES}?fieldValidation=Odd"), &object).await.refused(422, "Invalid");
-    let deprecated = raw.get("/api/v1/endpoints").await;
-    assert!(deprecated.headers["warning"].to_str().unwrap().contains("v1 Endpoints is deprecated"));
 }
 
 #[tokio::test(start_paused = true)]

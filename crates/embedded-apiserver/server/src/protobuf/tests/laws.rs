@@ -131,14 +131,13 @@ fn check_names<T: serde::Serialize + serde::de::DeserializeOwned>(api_version: &
 
 #[test]
 fn every_field_has_the_name_and_type_of_the_api() {
-    use k8s_openapi::api::{authentication, authorization, coordination, core, discovery, events};
+    use k8s_openapi::api::{authentication, authorization, coordination, core, discovery};
     check_names::<core::v1::Namespace>("v1", "Namespace");
     check_names::<core::v1::Node>("v1", "Node");
     check_names::<core::v1::Pod>("v1", "Pod");
     check_names::<core::v1::Service>("v1", "Service");
     check_names::<core::v1::Endpoints>("v1", "Endpoints");
     check_names::<core::v1::Event>("v1", "Event");
-    check_names::<events::v1::Event>("events.k8s.io/v1", "Event");
     check_names::<discovery::v1::EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice");
     check_names::<coordination::v1::Lease>("coordination.k8s.io/v1", "Lease");
     check_names::<authentication::v1::TokenReview>("authentication.k8s.io/v1", "TokenReview");

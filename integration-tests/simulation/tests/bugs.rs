@@ -1,51 +1,20 @@
-//! Address families, ports, and slices with missing fields.
+//! Tests of public bugs that a named history does not show, or not all of them.
+//! `docs/bugs-replayed.md` names them.
 
 use kube_endpoint_core_model::slice::{AddressType, Endpoint};
-use kube_endpoint_core_model::{EndpointSlice, Writes};
+use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service, Writes};
+use kube_endpoint_mirroring::plan as mirroring;
+use kube_endpoint_simulation::{History, simulate_with_transcript};
 use kube_endpoint_slice_plan::{PlanInputs, plan};
 use kube_endpoint_testing::Cluster;
 use serde_json::{Value, json};
 
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
-bugs! {
-    "Families and ports";
-    kubernetes_94505 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::kubernetes_94505",
-        "The slices of an IPv6 Service had the IPv4 addresses of pods that have both.",
-        "A slice has one family, that of the Service, and the addresses of its pods in it.";
-    kubernetes_94673 in "endpoints-controller/tests/plan.rs::only_addresses_of_the_first_family_are_published",
-        "The Endpoints of a headless IPv6 Service had IPv4 addresses, because it has no cluster IP to tell the family.",
-        "The Service's families decide, and pods without an address of the first one are left out.";
-    prometheus_operator_8681 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::prometheus_operator_8681",
-        "On clusters with IPv6 first, slices had the IPv4 address of each node only.",
-        "Each family of a Service has slices of its own.";
-    linkerd2_12427 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::linkerd2_12427",
-        "Slices of two families name the same pod; the addresses of one replaced those of the other.",
-        "Families are planned apart, each from its own slices.";
-    kubernetes_126004 in "endpointslice-controller/tests/controller/telemetry.rs::both_families_of_a_dual_stack_service_are_counted",
-        "Metrics counted one family of a dual-stack Service.",
-        "Both count.";
-    kubernetes_32796 = "headless-service-without-ports",
-        "A headless Service without ports had no endpoints.",
-        "It has slices and Endpoints without ports.";
-    kubernetes_62440 in "endpoints-controller/tests/plan.rs::a_headless_service_needs_no_ports_and_publishes_hostnames",
-        "Its Endpoints then got the port 0, which the server refused.",
-        "They have no ports.";
-    kubernetes_84388 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::kubernetes_84388",
-        "A port's name of more than 15 characters is valid for a Service and was not for a slice, so nothing was published.",
-        "The name is copied whole; the server has accepted 63 characters since then.";
-    linkerd2_5521 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::linkerd2_5521",
-        "A slice without the port that was asked for made the controller panic.",
-        "A slice without ports, or with ports that its Service lacks, is put right like any other.";
-    kube_router_1583 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::kube_router_1583",
-        "A slice whose endpoints lack the condition ready made the process panic.",
-        "No field of a slice that somebody else has written is taken for granted. Here it is put right.";
-    cloud_provider_kubevirt_354 in "integration-tests/simulation/tests/bugs/families_and_ports.rs::cloud_provider_kubevirt_354",
-        "An endpoint without the name of its node made the controller panic.",
-        "The same.";
-    fleetboard_32 in "slice-plan/tests/laws.rs::slices_have_the_headless_label_if_their_service_is_headless",
-        "The slices of a headless Service lacked the label that tells proxies to ignore them.",
-        "They have it, and others lack it. A law says so of any history.";
+/// Plays a history, whose rules `named` checks, and returns the lines of its transcript.
+fn transcript(name: &str) -> Vec<String> {
+    let outcome = simulate_with_transcript(&History::named(name).unwrap());
+    outcome.transcript.into_iter().map(|line| line.text).collect()
 }
 
 /// Returns the writes about the Service `web` and its slices of each address type.
@@ -181,4 +150,53 @@ fn cloud_provider_kubevirt_354() {
         assert_eq!(endpoints.len(), 1);
         assert_eq!(endpoints[0].node_name.as_deref(), Some("n"));
     }
+}
+
+/// An address that is ready in one subset and not in another, with the same ports.
+#[test]
+fn kubernetes_121556() {
+    let ports = json!([{"name": "web", "port": 80, "protocol": "TCP"}]);
+    let endpoints: Endpoints = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "subsets": [
+            {"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}], "ports": ports},
+            {"notReadyAddresses": [{"ip": "192.0.2.1"}], "ports": ports},
+        ],
+    }))
+    .unwrap();
+    let service = Service::default();
+    let plan = mirroring::plan(&mirroring::PlanInputs::new(&service, &endpoints));
+    let created = plan.writes.create.iter().flat_map(|slice| &slice.endpoints);
+    let mut addresses: Vec<String> = created.map(|it| it.addresses[0].to_string()).collect();
+    addresses.sort();
+    assert_eq!(addresses, ["192.0.2.1", "192.0.2.2"]);
+}
+
+/// Returns how many slices were added or deleted in the first two minutes.
+fn count(lines: &[String], change: &str) -> usize {
+    let changed = format!(" {change} endpointslices ");
+    lines.iter().filter(|line| line.as_str() < "00:02" && line.contains(&changed)).count()
+}
+
+/// One slice is created for each family.
+#[test]
+fn lighthouse_1646() {
+    let lines = transcript("label-added-to-service");
+    assert_eq!((count(&lines, "Added"), count(&lines, "Deleted")), (2, 0));
+}
+
+/// All slices but one go.
+#[test]
+fn cilium_20251() {
+    let lines = transcript("last-pod-leaves-many-slices");
+    assert!(count(&lines, "Added") > 4);
+    assert_eq!(count(&lines, "Added"), count(&lines, "Deleted") + 1);
+}
+
+/// A minute after the node went, and while nothing else changes, a slice is written.
+#[test]
+fn karmada_3546() {
+    let lines = transcript("node-of-pods-removed");
+    let quiet = lines.iter().filter(|line| ("00:01".."00:05").contains(&line.as_str()));
+    assert!(quiet.filter(|line| line.contains(" endpointslices ")).count() > 0);
 }

@@ -146,24 +146,21 @@ impl Size {
     }
 }
 
-/// Fills the stores, kind by kind. It calls `filled` after each kind.
-pub(crate) fn fill(size: Size, mut filled: impl FnMut(Kind)) -> Filled {
+/// Fills the stores, kind by kind.
+pub(crate) fn fill(size: Size) -> Filled {
     let cluster = Cluster::new(Kind::ALL);
     let version = ResourceVersion(1_000_000);
     let mut interners = Vec::new();
     let nodes: Vec<Node> = (0..size.nodes).map(|number| size.node(number)).collect();
     cluster.apply(StreamEvent::restarted(nodes, version));
-    filled(Kind::Nodes);
     let services: Vec<Service> = (0..size.services).map(|number| size.service(number)).collect();
     cluster.apply(StreamEvent::restarted(services, version));
-    filled(Kind::Services);
 
     let mut interner = Interner::default();
     let pods = (0..size.pods).map(|number| size.pod(number).encode_to_vec());
     let pods: Vec<Pod> = pods.map(|bytes| decoded(&bytes, &mut interner)).collect();
     cluster.apply(StreamEvent::restarted(pods, version));
     interners.push(interner);
-    filled(Kind::Pods);
 
     let nodes: BTreeMap<Text, Arc<Node>> =
         cluster.nodes().into_iter().map(|node| (node.name.clone(), node)).collect();
@@ -173,14 +170,12 @@ pub(crate) fn fill(size: Size, mut filled: impl FnMut(Kind)) -> Filled {
         planned.sub_plans.into_iter().flat_map(|plan| plan.writes.create).collect()
     };
     interners.push(write(&cluster, plan, |slice: &mut EndpointSlice| &mut slice.metadata));
-    filled(Kind::EndpointSlices);
 
     let plan = |key: &ObjectKey| {
         let (service, pods) = (cluster.service(key).expect("it was applied"), cluster.pods_of(key));
         endpoints::plan::plan(&endpoints::PlanInputs::new(&service, &pods)).writes.create
     };
     interners.push(write(&cluster, plan, |endpoints: &mut Endpoints| &mut endpoints.metadata));
-    filled(Kind::Endpoints);
     Filled { cluster, interners }
 }
 

@@ -1,12 +1,9 @@
 //! Measures the bytes that the stores hold for each pod. Fails if they exceed 110 % of the figure
 //! in the test.
 //!
-//! The figures are requested bytes, without the overhead of an allocator. The example
-//! `store_memory` prints them by kind of object, for any size of cluster; docs/performance.md has
-//! those of the largest.
+//! The figures are requested bytes, without the overhead of an allocator.
 #![allow(clippy::print_stdout, reason = "a test that passes shows its figure when asked to")]
 
-#[path = "../examples/store_memory/fill.rs"]
 mod fill;
 
 use fill::{Size, fill};
@@ -24,7 +21,7 @@ fn the_stores_hold_no_more_for_each_pod_than_before() {
         let size = Size { pods: 15_000, services: 1_000, nodes: 500, namespaces: 50, unique_labels };
         ALLOCATED.reset_peak_usage();
         let before = ALLOCATED.current_usage();
-        let filled = fill(size, |_| ());
+        let filled = fill(size);
         let each = |now: usize| now.saturating_sub(before) / size.pods;
         let (peak, held) = (each(ALLOCATED.peak_usage()), each(ALLOCATED.current_usage()));
         let what = if unique_labels { "unique label sets" } else { "shared label sets" };

@@ -1,3 +1,0 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_endpoint_fuzz_targets::plan_slices(bytes));
