@@ -69,18 +69,27 @@ pub(crate) fn files_and_options_exist() {
     let words: BTreeSet<&str> = commands.split(|c| !is_part(c)).collect();
     let files: Vec<&&str> =
         words.iter().filter(|word| word.starts_with(".ci/") || word.starts_with("release/")).collect();
-    assert!(files.len() >= 2, "{files:?}");
+    assert!(files.len() >= 3, "{files:?}");
     for file in files {
         assert!(root().join(file).exists(), "there is no {file}");
     }
+    // The usage at the beginning of the script is that of the program, as a test of it says.
     let script = read_to_string(root().join("release/build")).unwrap();
     let calls: Vec<&str> = commands.lines().filter(|line| line.contains("release/build ")).collect();
-    assert!(calls.len() >= 2, "{calls:?}");
+    assert!(calls.len() >= 3, "{calls:?}");
     for option in calls.iter().flat_map(|call| call.split(' ')).filter(|word| word.starts_with("--")) {
         assert!(script.contains(&format!("[{option}")), "release/build has no {option}");
     }
-    // The chart names the image that the workflow pushes.
+    // The dry run says where the workflow pushes.
+    let plan = read_to_string(root().join("release/src/plan.rs")).unwrap();
     let workflow = read_to_string(root().join(".github/workflows/release.yml")).unwrap();
-    let image = workflow.lines().find_map(|line| line.trim().strip_prefix("IMAGE: ")).unwrap();
-    assert!(script.contains(&format!("IMAGE={image}\n")), "release/build makes another image than {image}");
+    let registries: BTreeSet<&str> = workflow
+        .split(|c| !is_part(c))
+        .map(|word| word.trim_start_matches('/'))
+        .filter(|word| word.starts_with("ghcr.io/"))
+        .collect();
+    assert_eq!(registries.len(), 2, "{registries:?}");
+    for registry in registries {
+        assert!(plan.contains(registry), "the dry run does not name {registry}");
+    }
 }
