@@ -7,7 +7,7 @@ use crate::models::cluster::{Unserved, Waiting};
 
 about! {
     /// One finding stands for [EP050](#ep050-slices-behind) and [EP057](#ep057-endpoints-behind) of
-    /// all Services that wait. `lint` and the status page decide it from the Services that
+    /// all Services that wait. `lint`, `top` and the status page decide it from the Services that
     /// they read: the slices of at least three Services of several namespaces, or of all Services,
     /// are late, and no controller has written any slice since these changed, nor tried to. The
     /// last writes are those in `metadata.managedFields`; where these are not known, a pod that a
