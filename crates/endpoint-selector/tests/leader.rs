@@ -578,7 +578,8 @@ async fn a_restart_keeps_the_followers() {
     assert_eq!(harness.led(), (vec![1], vec![2, 3]));
     harness.lead("a_1", 30).await;
     assert_eq!(harness.sent("update", "endpointslices"), 0, "nothing has changed for the new process");
-    // Until the new process knows the leader, the last one is no follower, though no other is ready.
+    // Until the new process knows the leader, the last one is no follower, though no other is
+    // ready.
     harness.set_ready("b", false).await;
     harness.set_ready("c", false).await;
     let harness = harness.restart().await;

@@ -80,8 +80,8 @@ pub(super) enum NobodyLeads {
 enum Found {
     /// This one leads.
     Led(Text),
-    /// Nobody knows yet who leads. The slices show that these serve, or that this one has led and is
-    /// no follower.
+    /// Nobody knows yet who leads. The slices show that these serve, or that this one has led and
+    /// is no follower.
     Published(Vec<Text>),
     Nobody(NobodyLeads),
 }
