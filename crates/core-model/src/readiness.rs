@@ -208,16 +208,19 @@ pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
 }
 
 /// Returns the pod that was not chosen when its endpoint was written, if it is the only one: where
-/// the followers of a leader are chosen, it is the leader.
+/// the followers of a leader are chosen, it is the leader. A pod that is being deleted may be it if
+/// no other pod is.
 pub fn left_out_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
-    let left_out = endpoints.filter(|endpoint| {
-        let EndpointConditions { serving, terminating, .. } = endpoint.conditions;
-        serving == Some(false) && terminating.is_none()
-    });
-    let pods = left_out.filter_map(|endpoint| endpoint.target_ref.as_ref());
-    let pods: BTreeMap<_, _> = pods.map(|pod| ((&pod.name, &pod.uid), pod)).collect();
-    only(pods.into_values())
+    let of = |terminating: Option<bool>| {
+        let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
+        let left_out = endpoints.filter(move |it| {
+            it.conditions.serving == Some(false) && it.conditions.terminating == terminating
+        });
+        let pods = left_out.filter_map(|endpoint| endpoint.target_ref.as_ref());
+        pods.map(|pod| ((&pod.name, &pod.uid), pod)).collect::<BTreeMap<_, _>>()
+    };
+    let pods = of(None);
+    only(if pods.is_empty() { of(Some(true)) } else { pods }.into_values())
 }
 
 /// Returns the only item.
