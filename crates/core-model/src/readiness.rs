@@ -423,7 +423,11 @@ mod tests {
         let mut unready = (*out(&["b"])).clone();
         unready.endpoints[0].conditions.terminating = Some(false);
         check(&[out(&["a"]), Arc::new(unready.clone())], Some("a"));
-        check(&[Arc::new(unready)], None);
+        check(&[Arc::new(unready.clone())], None);
+        // It is being deleted, and may have led.
+        unready.endpoints[0].conditions.terminating = Some(true);
+        check(&[Arc::new(unready.clone())], Some("b"));
+        check(&[out(&["a"]), Arc::new(unready)], Some("a"));
     }
 
     #[test]
