@@ -25,9 +25,9 @@ pub struct PodChange {
     /// The Services that select it or publish its hostname: those before and after the change must
     /// be synced.
     pub membership: bool,
-    /// Conditions whose type has a prefix: only Services whose EndpointSelector reads one of them
-    /// must be synced.
-    pub conditions: bool,
+    /// Conditions whose type has a prefix, or restarts of the containers of a ready pod: only
+    /// Services whose EndpointSelector chooses pods by a condition or a Lease must be synced.
+    pub choice: bool,
     /// Clients may lose an endpoint that they have: the pod is gone or ends, is not ready any more,
     /// has other addresses, or other Services select it.
     pub removes: bool,
@@ -41,12 +41,13 @@ impl PodChange {
             return Self::between(old, new);
         }
         let removes = old.is_some_and(may_be_published);
-        Self { endpoint: true, membership: true, conditions: true, removes }
+        Self { endpoint: true, membership: true, choice: true, removes }
     }
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        let conditions = old.conditions() != new.conditions();
+        let choice =
+            old.conditions() != new.conditions() || new.is_ready() && old.restarts() != new.restarts();
         let membership =
             old.labels != new.labels || old.hostname != new.hostname || old.subdomain != new.subdomain;
         let leaves = old.is_ready() && !new.is_ready()
@@ -56,9 +57,9 @@ impl PodChange {
             || old.node_name != new.node_name
             || new.is_terminal();
         Self {
-            conditions,
+            choice,
             membership,
-            removes: may_be_published(old) && (conditions || membership || leaves),
+            removes: may_be_published(old) && (choice || membership || leaves),
             endpoint: old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
                 || old.is_ready() != new.is_ready()
                 || old.pod_ips != new.pod_ips
@@ -77,7 +78,7 @@ impl PodChange {
 
     /// Returns true if the change can affect no endpoint.
     pub fn is_none(self) -> bool {
-        !(self.endpoint || self.membership || self.conditions)
+        !(self.endpoint || self.membership || self.choice)
     }
 }
 
@@ -95,7 +96,7 @@ fn may_be_published(pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod::{PodPhase, ReadyCondition};
+    use crate::pod::{PodPhase, RareFields, ReadyCondition};
 
     #[test]
     fn only_what_endpoints_depend_on_counts() {
@@ -106,7 +107,7 @@ mod tests {
             let mut new = old.clone();
             change(&mut new);
             let found = PodChange::between(old, &new);
-            assert_eq!((found.endpoint, found.membership, found.conditions), (endpoint, membership, false));
+            assert_eq!((found.endpoint, found.membership, found.choice), (endpoint, membership, false));
         };
         check(&old, |_| {}, false, false);
         check(&old, |pod| pod.resource_version.0 = 9, false, false);
@@ -177,22 +178,37 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_with_a_prefix_is_a_change_of_its_own() {
+    fn a_condition_with_a_prefix_is_a_change_of_the_choice() {
         let pod = |status: &str, time: &str| -> Pod {
             let condition = serde_json::json!({"type": "shop.example/leader", "status": status, "lastTransitionTime": time});
             let status = serde_json::json!({"podIPs": [{"ip": "x"}], "conditions": [condition]});
             serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "status": status})).unwrap()
         };
         let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let of_conditions = PodChange { endpoint: false, membership: false, conditions: true, removes: true };
-        assert_eq!(PodChange::between(&pod("True", early), &pod("False", early)), of_conditions);
+        let of_choice = PodChange { endpoint: false, membership: false, choice: true, removes: true };
+        assert_eq!(PodChange::between(&pod("True", early), &pod("False", early)), of_choice);
         // The latest one may be picked.
-        assert_eq!(PodChange::between(&pod("True", early), &pod("True", late)), of_conditions);
+        assert_eq!(PodChange::between(&pod("True", early), &pod("True", late)), of_choice);
         assert!(PodChange::between(&pod("True", early), &pod("True", early)).is_none());
-        assert!(!of_conditions.is_none());
+        assert!(!of_choice.is_none());
     }
 
-    /// A view does not contain the statuses of containers, so only the version differs.
+    #[test]
+    fn a_restart_of_a_ready_pod_is_a_change_of_the_choice() {
+        let pod = |restarts: u32, is_true| Pod {
+            phase: PodPhase::Running,
+            pod_ips: Box::new([[10, 0, 0, 9].into()]),
+            ready: Some(ReadyCondition { is_true, last_transition: None }),
+            rare: RareFields { restarts, ..RareFields::default() }.boxed(),
+            ..Pod::default()
+        };
+        let change = PodChange::between(&pod(0, true), &pod(1, true));
+        assert_eq!(change, PodChange { endpoint: false, membership: false, choice: true, removes: true });
+        assert!(PodChange::between(&pod(1, true), &pod(1, true)).is_none());
+        assert!(PodChange::between(&pod(1, false), &pod(2, false)).is_none(), "it crashes again and again");
+    }
+
+    /// A view does not contain the statuses of init containers, so only the version differs.
     #[test]
     fn an_init_container_that_restarts_changes_no_endpoint() {
         let pod = |version: &str, restarts: u32, status: serde_json::Value| -> Pod {

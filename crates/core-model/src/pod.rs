@@ -49,6 +49,8 @@ pub struct RareFields {
     pub invalid_pod_ip: Option<Text>,
     /// The conditions whose type has a prefix, as `shop.example/leader` has.
     pub conditions: Box<[PrefixedCondition]>,
+    /// How often the kubelet has restarted the containers, all together.
+    pub restarts: u32,
 }
 
 impl RareFields {
@@ -129,7 +131,7 @@ pub struct ReadyCondition {
 
 impl Pod {
     /// Returns true if two views are equal apart from their versions, so that no
-    /// controller can tell them apart.
+    /// controller can tell them apart. Restarts of the containers count if the pod is ready.
     pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
         let Self {
@@ -148,12 +150,14 @@ impl Pod {
             pod_ips,
             has_pod_ip,
             ready,
-            rare,
+            rare: _,
         } = self;
         (ready, phase, has_pod_ip, pod_ip) == (&other.ready, &other.phase, &other.has_pod_ip, &other.pod_ip)
             && *deletion_timestamp == other.deletion_timestamp
             && *pod_ips == other.pod_ips
-            && *rare == other.rare
+            && self.conditions() == other.conditions()
+            && self.invalid_pod_ip() == other.invalid_pod_ip()
+            && (self.restarts() == other.restarts() || !self.is_ready())
             && *key == other.key
             && *uid == other.uid
             && *node_name == other.node_name
@@ -177,6 +181,12 @@ impl Pod {
     /// Returns the first condition of a type that has a prefix.
     pub fn condition(&self, kind: &str) -> Option<&PrefixedCondition> {
         self.conditions().iter().find(|condition| *condition.kind == *kind)
+    }
+
+    /// Returns how often the kubelet has restarted the containers. Restarts of init containers do
+    /// not count.
+    pub fn restarts(&self) -> u32 {
+        self.rare.as_ref().map_or(0, |rare| rare.restarts)
     }
 
     /// Returns an invalid entry of `status.podIPs`, if there is one.
@@ -302,6 +312,15 @@ pub(crate) struct RawStatus {
     pub(crate) pod_ips: Vec<RawIp>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) conditions: Vec<RawCondition>,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) container_statuses: Vec<RawContainerStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawContainerStatus {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) restart_count: i32,
 }
 
 #[derive(Deserialize)]
@@ -377,6 +396,11 @@ fn prefixed_conditions(conditions: Vec<RawCondition>) -> Box<[PrefixedCondition]
     prefixed.collect()
 }
 
+/// Returns the restarts of some containers and of one more.
+pub(crate) fn restarts(before: u32, count: i32) -> u32 {
+    before.saturating_add(count.try_into().unwrap_or(0))
+}
+
 impl From<RawPod> for Pod {
     fn from(raw: RawPod) -> Self {
         let RawPod { metadata, spec, status } = raw;
@@ -384,6 +408,7 @@ impl From<RawPod> for Pod {
             spec.init_containers.into_iter().filter(|c| c.restart_policy == Some(RestartPolicy::Always));
         let ports = spec.containers.into_iter().chain(sidecars).flat_map(|c| c.ports);
         let has_pod_ip = status.pod_ip.is_some() || !status.pod_ips.is_empty();
+        let counts = status.container_statuses.into_iter().map(|container| container.restart_count);
         let mut invalid_pod_ip = None;
         let mut pod_ips = Vec::with_capacity(status.pod_ips.len());
         for RawIp { ip } in status.pod_ips {
@@ -408,7 +433,12 @@ impl From<RawPod> for Pod {
             pod_ips: pod_ips.into(),
             has_pod_ip,
             ready: ready_condition(&status.conditions),
-            rare: RareFields { invalid_pod_ip, conditions: prefixed_conditions(status.conditions) }.boxed(),
+            rare: RareFields {
+                invalid_pod_ip,
+                conditions: prefixed_conditions(status.conditions),
+                restarts: counts.fold(0, restarts),
+            }
+            .boxed(),
         }
     }
 }

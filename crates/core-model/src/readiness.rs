@@ -339,7 +339,8 @@ mod tests {
             uid: name.into(),
             deletion_timestamp: deleted.then_some(Timestamp::UNIX_EPOCH),
             ready: Some(ReadyCondition { is_true: ready, last_transition: None }),
-            rare: RareFields { conditions: conditions.into_iter().collect(), invalid_pod_ip: None }.boxed(),
+            rare: RareFields { conditions: conditions.into_iter().collect(), ..RareFields::default() }
+                .boxed(),
             ..Pod::default()
         }
     }

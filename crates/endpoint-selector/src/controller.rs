@@ -24,7 +24,7 @@ use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Readiness, Service, Text,
+    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Pod, Readiness, Service, Text,
 };
 use kube_endpoint_endpointslice_controller::metric_names;
 use kube_endpoint_endpointslice_controller::slices::{
@@ -106,13 +106,15 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
     Some(ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() })
 }
 
-/// Returns true if the readiness of a Service's pods depends on a condition whose type is one of
-/// these.
-fn reads_condition(cluster: &Cluster, service: &ObjectKey, is_one: impl Fn(&str) -> bool) -> bool {
+/// Returns true if a Service may choose other pods after a change of one of its pods.
+fn may_choose_others(cluster: &Cluster, service: &ObjectKey, old: &Pod, new: &Pod) -> bool {
     let selector = cluster.service(service).and_then(|service| selector_of(&service));
     let selector = selector.and_then(|selector| cluster.endpoint_selector(&selector));
-    let readiness = selector.as_ref().and_then(|selector| selector.readiness.as_ref());
-    matches!(readiness, Some(Readiness::Condition { kind, .. }) if is_one(kind))
+    match selector.as_ref().and_then(|selector| selector.readiness.as_ref()) {
+        Some(Readiness::Condition { kind, .. }) => old.condition(kind) != new.condition(kind),
+        Some(Readiness::Lease { .. }) => old.restarts() != new.restarts(),
+        None => false,
+    }
 }
 
 impl SelectorReconciler {
@@ -265,10 +267,9 @@ impl Reconciler for SelectorReconciler {
     fn on_pod(&self, runtime: &Runtime, event: &PodEvent) {
         let cluster = runtime.cluster();
         runtime.add_services_of(event, self.options.batch_period, |service| self.concerns(cluster, service));
-        if let (true, Some(old), Some(new)) = (event.changed.conditions, &event.change.old, &event.change.new)
-        {
+        if let (true, Some(old), Some(new)) = (event.changed.choice, &event.change.old, &event.change.new) {
             for service in &event.stayed {
-                if reads_condition(cluster, service, |kind| old.condition(kind) != new.condition(kind)) {
+                if may_choose_others(cluster, service, old, new) {
                     let reason = runtime.reason_of(event, service);
                     runtime.add_after(service.clone(), self.options.batch_period, reason);
                 }

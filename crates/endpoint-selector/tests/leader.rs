@@ -467,6 +467,55 @@ async fn a_pod_of_the_same_name_does_not_inherit_the_lease() {
     assert_eq!(harness.slices(), ["own: 2! 3! 7"]);
 }
 
+impl Harness {
+    /// Writes the status of a ready pod whose container has restarted this often.
+    async fn restart_container(&self, pod: &str, restarts: u32) {
+        let path = format!("/api/v1/namespaces/default/pods/{pod}/status");
+        let containers = json!([{"name": "app", "image": "i", "imageID": "x", "ready": true,
+            "restartCount": restarts, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]);
+        let patch = json!({"status": {"containerStatuses": containers}});
+        self.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+        self.pass(Duration::from_millis(50)).await;
+    }
+}
+
+/// The kubelet goes from running to running, with one more restart, and the pod stays ready.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_restarts_leads_when_it_has_renewed_the_lease() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.restart_container("b", 1).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"], "it does not lead");
+    harness.restart_container("a", 1).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    let want = "no pod leads: a container of Pod a has restarted, and has not renewed Lease web";
+    assert_eq!(harness.messages("NobodyLeads").last().unwrap(), want);
+    // It finds itself as the holder, since its identity is the same.
+    harness.renew("a_1", 9).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    // It has another identity, so it waits until the Lease has expired.
+    harness.restart_container("a", 2).await;
+    harness.pass(Duration::from_secs(14)).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.renew("a_2", 10).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_has_lost_the_lease_follows() {
+    let harness = both("a_1").await;
+    harness.lead("a_1", 4).await;
+    assert_eq!(harness.led(), (vec![1], vec![2, 3]));
+    harness.restart_container("a", 1).await;
+    assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
+    harness.renew("b_1", 9).await;
+    harness.pass(Duration::from_millis(50)).await;
+    assert_eq!(harness.led(), (vec![2], vec![1, 3]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stranger_that_has_left_is_not_told_any_more() {
     let harness = by_lease("host-7_6bb9").await;

@@ -46,7 +46,7 @@ fn choose(cluster: &mut ClusterState, leader: &Leader) {
                     last_transition: Some(Timestamp::from_second(time).unwrap()),
                 });
                 let conditions = condition.into_iter().collect();
-                Arc::make_mut(pod).rare = RareFields { conditions, invalid_pod_ip: None }.boxed();
+                Arc::make_mut(pod).rare = RareFields { conditions, ..RareFields::default() }.boxed();
             }
             ReadyPods::Condition { kind: LEADER.into(), pick: Pick::Newest }
         }

@@ -70,11 +70,15 @@ fn pod_status(status: &corev1::PodStatus) -> pod::RawStatus {
     let conditions = status.conditions.iter().flatten().map(|condition| {
         raw_condition(&condition.type_, &condition.status, condition.last_transition_time.as_ref())
     });
+    let containers = status.container_statuses.iter().flatten();
     pod::RawStatus {
         phase,
         pod_ip: non_empty(&status.pod_ip),
         pod_ips: status.pod_ips.iter().flatten().map(|ip| RawIp { ip: text(&ip.ip) }).collect(),
         conditions: conditions.collect(),
+        container_statuses: containers
+            .map(|container| pod::RawContainerStatus { restart_count: container.restart_count })
+            .collect(),
     }
 }
 

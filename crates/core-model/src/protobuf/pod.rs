@@ -3,7 +3,7 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition};
+use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition, restarts};
 use crate::{Interner, address};
 
 #[derive(Default)]
@@ -21,6 +21,7 @@ struct RawPod<'a> {
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
     conditions: Vec<(&'a str, ReadyCondition)>,
+    restarts: u32,
 }
 
 struct Port<'a> {
@@ -85,6 +86,15 @@ impl<'a> RawPod<'a> {
                     Condition::Prefixed(kind, state) => self.conditions.push((kind, state)),
                     Condition::Other => {}
                 },
+                8 => {
+                    let mut fields = Fields::of(payload, "status.containerStatuses")?;
+                    while let Some((number, payload)) = fields.next()? {
+                        if number == 5 {
+                            let count = payload.int32("status.containerStatuses.restartCount")?;
+                            self.restarts = restarts(self.restarts, count);
+                        }
+                    }
+                }
                 6 => self.pod_ip = payload.text("status.podIP")?,
                 12 => {
                     let mut ip = "";
@@ -140,7 +150,7 @@ impl<'a> RawPod<'a> {
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
             pod_ips: pod_ips.into(),
             ready: self.ready,
-            rare: RareFields { invalid_pod_ip, conditions }.boxed(),
+            rare: RareFields { invalid_pod_ip, conditions, restarts: self.restarts }.boxed(),
         }
     }
 }

@@ -68,6 +68,8 @@ pub(super) enum NobodyLeads {
     Ambiguous { lease: Text, holder: String },
     /// The pod that got the Lease is gone, and this one of the same name has not renewed it.
     Replaced { lease: Text, pod: Text },
+    /// A container of the pod that got the Lease has restarted, and the pod has not renewed it.
+    Restarted { lease: Text, pod: Text },
     /// The pod that leads is not ready.
     NotReady { pod: Text },
     /// The pod that leads is being deleted.
@@ -98,22 +100,29 @@ impl Found {
     }
 }
 
-/// The pod that the identity of a holder named when a sync saw it first.
+/// The pod that the identity of a holder named when a sync saw it first. A container that has
+/// restarted since may be another process, which does not know that it should lead.
 #[derive(Debug, PartialEq)]
 pub(super) struct NamedPod {
     identity: Text,
     uid: Text,
-    /// The version of the Lease at which another pod of the same name came. It leads when the Lease
-    /// has changed since.
+    restarts: u32,
+    /// The version of the Lease at which another pod of the same name came, or a container
+    /// restarted. The pod leads when the Lease has changed since.
     replaced_at: Option<ResourceVersion>,
 }
 
 impl NamedPod {
+    fn new(identity: &Text, pod: &Pod) -> Self {
+        let (identity, uid) = (identity.clone(), pod.uid.clone());
+        Self { identity, uid, restarts: pod.restarts(), replaced_at: None }
+    }
+
     /// Returns true if a pod leads that the identity names now.
-    fn leads(&mut self, identity: &Text, version: ResourceVersion, uid: &Text) -> bool {
+    fn leads(&mut self, identity: &Text, version: ResourceVersion, pod: &Pod) -> bool {
         let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        if is_new || self.uid == *uid {
-            *self = Self { identity: identity.clone(), uid: uid.clone(), replaced_at: None };
+        if is_new || (&self.uid, self.restarts) == (&pod.uid, pod.restarts()) {
+            *self = Self::new(identity, pod);
             return true;
         }
         self.replaced_at = Some(version);
@@ -216,10 +225,9 @@ impl SelectorReconciler {
     ) -> Result<Text, NobodyLeads> {
         let pod = by_identity(&lease.name, identity, pods)?;
         let (leads, is_another) = runtime.with_state(service, |state| {
-            let first = || NamedPod { identity: identity.clone(), uid: pod.uid.clone(), replaced_at: None };
-            let named = state.named.get_or_insert_with(first);
+            let named = state.named.get_or_insert_with(|| NamedPod::new(identity, pod));
             let is_another = named.uid != pod.uid;
-            (named.leads(identity, version, &pod.uid), is_another)
+            (named.leads(identity, version, pod), is_another)
         });
         if leads {
             if is_another {
@@ -228,7 +236,11 @@ impl SelectorReconciler {
             return Ok(pod.key.name.clone());
         }
         self.leases.tell_next_change(lease);
-        Err(NobodyLeads::Replaced { lease: lease.name.clone(), pod: pod.key.name.clone() })
+        let (lease, pod) = (lease.name.clone(), pod.key.name.clone());
+        Err(match is_another {
+            true => NobodyLeads::Replaced { lease, pod },
+            false => NobodyLeads::Restarted { lease, pod },
+        })
     }
 
     /// Tells the status of a selector which holder its Lease has, and if that names a pod.
@@ -407,6 +419,9 @@ impl fmt::Display for NobodyLeads {
             Self::Replaced { lease, pod } => {
                 write!(f, "Pod {pod} has the name of the pod that got Lease {lease}, and has not renewed it")
             }
+            Self::Restarted { lease, pod } => {
+                write!(f, "a container of Pod {pod} has restarted, and has not renewed Lease {lease}")
+            }
             Self::NotReady { pod } => write!(f, "Pod {pod}, which should, is not ready"),
             Self::Ending { pod } => write!(f, "Pod {pod}, which did, is being deleted"),
             Self::NoCondition { kind } => write!(f, "the condition {kind} is True of no ready pod"),
@@ -438,6 +453,7 @@ mod tests {
             NobodyLeads::NotRecognised { lease: lease(), holder: holder() },
             NobodyLeads::Ambiguous { lease: lease(), holder: holder() },
             NobodyLeads::Replaced { lease: lease(), pod: pod() },
+            NobodyLeads::Restarted { lease: lease(), pod: pod() },
             NobodyLeads::NotReady { pod: pod() },
             NobodyLeads::Ending { pod: pod() },
             NobodyLeads::NoCondition { kind: "shop.example/leader".into() },

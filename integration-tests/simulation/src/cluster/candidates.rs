@@ -14,36 +14,37 @@ use crate::history::Identity;
 use crate::objects::{lease_name, namespace};
 
 /// The time between two renewals.
-const RENEWAL: Duration = Duration::from_secs(2);
+pub(crate) const RENEWAL: Duration = Duration::from_secs(2);
 
-/// The holders of Leases that live, by the number of the Lease.
+/// The holders of Leases that live, each with the number of its pod, by the number of the Lease.
 #[derive(Default)]
-pub(super) struct Candidates(Mutex<BTreeMap<u8, AbortHandle>>);
+pub(super) struct Candidates(Mutex<BTreeMap<u8, (u8, AbortHandle)>>);
 
 impl Drop for Candidates {
     fn drop(&mut self) {
-        self.0.lock().values().for_each(AbortHandle::abort);
+        self.0.lock().values().for_each(|(_, renewing)| renewing.abort());
     }
 }
 
 impl Candidates {
-    /// Ends the holder of a Lease, and annotates the Lease, so that the step shows.
-    pub(super) fn die(&self, lease: u8, server: &EmbeddedApiServer) {
-        if self.end(lease)
-            && let Some(mut object) = server.get("leases", namespace(lease), &lease_name(lease))
-        {
+    /// Ends the holder of a Lease, and annotates the Lease, so that the step shows. Returns its pod.
+    pub(super) fn die(&self, lease: u8, server: &EmbeddedApiServer) -> Option<u8> {
+        let pod = self.end(lease)?;
+        if let Some(mut object) = server.get("leases", namespace(lease), &lease_name(lease)) {
             object["metadata"]["annotations"] = json!({"sim.example/holder": "dead"});
             load(server, object);
         }
+        Some(pod)
     }
 
-    fn end(&self, lease: u8) -> bool {
-        let holder = self.0.lock().remove(&lease);
-        holder.inspect(AbortHandle::abort).is_some()
+    fn end(&self, lease: u8) -> Option<u8> {
+        let (pod, renewing) = self.0.lock().remove(&lease)?;
+        renewing.abort();
+        Some(pod)
     }
 
-    fn begin(&self, lease: u8, holder: AbortHandle) {
-        if let Some(before) = self.0.lock().insert(lease, holder) {
+    fn begin(&self, lease: u8, pod: u8, renewing: AbortHandle) {
+        if let Some((_, before)) = self.0.lock().insert(lease, (pod, renewing)) {
             before.abort();
         }
     }
@@ -104,7 +105,7 @@ impl Cluster {
                 write(&server, lease, &identity, duration, skew);
             }
         });
-        self.candidates.begin(lease, renewing.abort_handle());
+        self.candidates.begin(lease, pod, renewing.abort_handle());
     }
 
     /// Lets the holder of a Lease release it, as client-go does.

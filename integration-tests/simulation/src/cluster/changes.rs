@@ -416,7 +416,17 @@ impl Cluster {
             Change::Lead { lease, pod, identity, duration, skew } => {
                 self.lead(lease, pod, identity, duration, skew);
             }
-            Change::Die { lease } => self.candidates.die(lease, &self.server),
+            Change::Die { lease, restarts } => {
+                if let Some(pod) = self.candidates.die(lease, &self.server).filter(|_| restarts) {
+                    self.edit_pod(pod, |pod| {
+                        let before = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
+                        pod["status"]["containerStatuses"] = json!([{
+                            "name": "app", "image": "app", "imageID": "", "ready": true,
+                            "restartCount": before.unwrap_or_default() + 1,
+                        }]);
+                    });
+                }
+            }
             Change::Release { lease } => self.release(lease),
             Change::DeleteLease { lease } => {
                 let namespace = namespace(lease);

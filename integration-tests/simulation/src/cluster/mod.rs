@@ -25,6 +25,7 @@ use tower::ServiceExt;
 use crate::history::{Fault, Setup};
 use crate::watcher::SharedWatcher;
 use candidates::Candidates;
+pub(crate) use candidates::RENEWAL;
 pub(crate) use changes::path_of;
 pub(crate) use connection::{FIELD_MANAGER, UPSTREAM};
 pub(crate) use managers::Managers;

@@ -167,8 +167,9 @@ text_enum! {
         /// Lets a pod hold a Lease, and renew it every two seconds until another step about the
         /// Lease. Its clock is ahead by `skew` seconds.
         "lead" Lead { lease: u8, pod: u8, identity: Identity, duration: u16, skew: i64 }
-        /// Lets the holder of a Lease die.
-        "die" Die { lease: u8 }
+        /// Lets the holder of a Lease die. With `restarts`, the kubelet starts its container again,
+        /// and the pod stays ready.
+        "die" Die { lease: u8, restarts: bool = false }
         /// Lets the holder of a Lease release it.
         "release" Release { lease: u8 }
         /// Deletes a Lease. A holder that lives makes it anew when it renews.

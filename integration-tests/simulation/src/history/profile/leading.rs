@@ -125,7 +125,7 @@ impl Pieces {
                 let skew = self.random.pick(&[0, 0, 3, -3, -600, 600]);
                 Change::Lead { lease, pod, identity, duration, skew }
             }
-            7 | 8 => Change::Die { lease },
+            7 | 8 => Change::Die { lease, restarts: self.random.chance(50) },
             9 | 10 => Change::Release { lease },
             _ => Change::DeleteLease { lease },
         }

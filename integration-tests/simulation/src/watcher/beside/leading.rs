@@ -199,9 +199,11 @@ impl Beside {
             Some(tenure) if at < tenure.from + SOON => None,
             Some(tenure) if at < tenure.end() => {
                 let all = self.pods_in(service).filter(|(_, (pod, _))| selected.has(pod));
-                let named = all.filter(|(key, (pod, _))| names(&tenure.holder, key, pod));
-                let named: BTreeSet<String> = named.map(|(key, _)| key.clone()).collect();
-                Some(if named.len() == 1 { named } else { BTreeSet::new() })
+                let mut named = all.filter(|(key, (pod, _))| names(&tenure.holder, key, pod));
+                let one = named.next().filter(|_| named.next().is_none());
+                let Some((key, (pod, _))) = one else { return Some(BTreeSet::new()) };
+                let leads = tenure.is_of(pod)?;
+                Some(leads.then(|| key.clone()).into_iter().collect())
             }
             Some(tenure) if at < tenure.end() + SOON => None,
             _ => Some(BTreeSet::new()),
@@ -318,7 +320,7 @@ impl Beside {
             let Some(pod) = self.constant_pod(endpoint, read).filter(|pod| selected.has(pod)) else {
                 continue;
             };
-            if !names(&tenure.holder, &endpoint.pod, pod) {
+            if !names(&tenure.holder, &endpoint.pod, pod) || tenure.is_of(pod) != Some(true) {
                 continue;
             }
             // A process that ends between the writes of two families leaves nobody who knows if the
@@ -350,8 +352,12 @@ impl Beside {
         let (Some(before), Some(after)) = (judged.before, judged.after) else { return Ok(()) };
         let leader = match &selected.readiness {
             Readiness::Lease(lease) => {
-                let holder = self.leases.living(lease, judged.at).map(|it| (&it.holder, it.from));
-                format!("{holder:?}")
+                let is_of = |it: &Tenure| {
+                    let pods = self.pods_in(judged.service).map(|(_, (pod, _))| pod);
+                    pods.filter(|pod| pod.restarted.is_some()).map(|pod| it.is_of(pod)).collect::<Vec<_>>()
+                };
+                let holder = self.leases.living(lease, judged.at);
+                format!("{:?}", holder.map(|it| (&it.holder, it.from, is_of(it))))
             }
             _ => format!("{:?}", self.newest(judged.service, selected)),
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::objects::Pod;
-use crate::cluster::text;
+use crate::cluster::{RENEWAL, text};
 
 /// The duration of a record that names none.
 const DEFAULT: u64 = 15;
@@ -32,6 +32,17 @@ impl Tenure {
     /// Returns the time at which it expires.
     pub(super) fn end(&self) -> Duration {
         if self.holder.is_empty() { self.from } else { self.last + self.duration }
+    }
+
+    /// Returns false if the container of a pod has restarted since the last renewal: its new
+    /// process does not lead. Returns `None` after its first renewal: a controller may see that
+    /// before the restart, and then waits for the next one.
+    pub(super) fn is_of(&self, pod: &Pod) -> Option<bool> {
+        match pod.restarted {
+            Some(at) if self.last < at => Some(false),
+            Some(at) if self.last < at + RENEWAL => None,
+            _ => Some(true),
+        }
     }
 }
 

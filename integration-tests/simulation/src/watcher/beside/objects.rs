@@ -28,6 +28,9 @@ pub(super) struct Pod {
     pub(super) has_ended: bool,
     /// The condition by which EndpointSelectors choose: if it is true, and since when.
     pub(super) leads: Option<(bool, String)>,
+    restarts: u64,
+    /// When its container restarted last.
+    pub(super) restarted: Option<Duration>,
     pub(super) node: String,
     pub(super) addresses: Vec<String>,
 }
@@ -137,6 +140,8 @@ impl Pod {
             is_terminating,
             has_ended,
             leads: leads.map(|it| (it["status"] == "True", text(it, "/lastTransitionTime").to_owned())),
+            restarts: pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default(),
+            restarted: None,
             node: text(pod, "/spec/nodeName").to_owned(),
             addresses: addresses.map(|it| text(it, "/ip").to_owned()).collect(),
         }
@@ -326,7 +331,11 @@ impl Objects {
     ) -> Option<Slice> {
         match (plural, object) {
             ("pods", Some(object)) => {
-                let pod = Pod::of(object);
+                let mut pod = Pod::of(object);
+                if let Some((before, _)) = self.pods.get(key).filter(|(before, _)| before.uid == pod.uid) {
+                    let is_restarted = before.restarts != pod.restarts;
+                    pod.restarted = if is_restarted { Some(since.at) } else { before.restarted };
+                }
                 let namespace = text(object, "/metadata/namespace");
                 self.addresses.extend(pod.addresses.iter().map(|it| (namespace.to_owned(), it.clone())));
                 let before = self.pods.get(key).map(|(pod, _)| pod).filter(|before| before.uid != pod.uid);
