@@ -15,8 +15,8 @@ use crate::wire::protobuf_watch;
 /// list.
 const MAX_JSON_PAGE: usize = 256 << 20;
 
-/// The items of a list. Those in protobuf are cut out of the answer while it arrives; JSON is for
-/// lists of EndpointSelectors and for servers that refuse protobuf, so it is read whole.
+/// The items of a list. Those in protobuf are cut out of the answer while it arrives. JSON is for
+/// EndpointSelectors, and for servers and settings without protobuf, so each page is read whole.
 pub(crate) enum ListParts {
     Json(Vec<u8>),
     Protobuf(Box<ProtobufList>),
