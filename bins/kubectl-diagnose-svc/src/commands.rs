@@ -154,7 +154,7 @@ async fn run_explain(
         let Reading { objects, notes, known, .. } = reader.pod(&key).await?;
         notes.iter().for_each(|note| print_note(note));
         let options = options.with_known(known);
-        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let topology = objects.topology();
         let now = place.now();
         let says = explain_pod(&objects, &key, &topology, now, &options);
         let says = says.ok_or_else(|| anyhow!("there is no pod {key}"))?.with_not_read(notes);

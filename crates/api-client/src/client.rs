@@ -26,7 +26,6 @@ use crate::sessions::Sessions;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
 use crate::transport::Transport;
-use crate::warnings::Warnings;
 
 /// The user agent of requests that have none.
 const NAME: HeaderValue =
@@ -54,7 +53,6 @@ pub struct ApiClient {
     /// only services that cannot be cloned need.
     direct: Option<Direct>,
     metrics: Arc<RequestMetrics>,
-    warnings: Arc<Warnings>,
     encodings: Encodings,
     /// The URL of the server, without user, password and a slash at its end. Empty for a service in
     /// the same process.
@@ -81,9 +79,9 @@ impl ApiClient {
     }
 
     fn new(client: Client, direct: Option<Direct>, metrics: Arc<RequestMetrics>) -> Self {
-        let (warnings, encodings) = Default::default();
+        let encodings = Default::default();
         let server = "".into();
-        Self { client, direct, metrics, warnings, encodings, server, sessions: None }
+        Self { client, direct, metrics, encodings, server, sessions: None }
     }
 
     /// Returns the URL of a path, for messages.
@@ -121,8 +119,7 @@ impl ApiClient {
         self.encodings.refused(resource, sent, code)
     }
 
-    /// Sends one request once. The answer may have any status. Logs each text in a `Warning` header
-    /// once.
+    /// Sends one request once. The answer may have any status.
     ///
     /// A request without a user agent gets that of this project: in an audit log of the server,
     /// nobody could tell otherwise whose lists and watches it has.
@@ -131,13 +128,10 @@ impl ApiClient {
     /// If no answer arrives: the connection failed, or credentials could not be obtained.
     pub async fn send(&self, mut request: Request<Body>) -> kube::Result<Response<AnswerBody>> {
         request.headers_mut().entry(USER_AGENT).or_insert(NAME);
-        let path = request.uri().path().to_owned();
-        let answer = match &self.direct {
-            Some(direct) => direct.clone().oneshot(request).await.map_err(kube_error)?,
-            None => Box::pin(self.client.send(request)).await?.map(UnsyncBoxBody::new),
-        };
-        self.warnings.log(answer.headers(), &path);
-        Ok(answer)
+        match &self.direct {
+            Some(direct) => direct.clone().oneshot(request).await.map_err(kube_error),
+            None => Ok(Box::pin(self.client.send(request)).await?.map(UnsyncBoxBody::new)),
+        }
     }
 
     /// Returns the certificates of the current connections, for these uses: the client's own, and

@@ -54,7 +54,6 @@ mod sources;
 mod spread;
 mod timeouts;
 mod transport;
-mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -74,5 +73,5 @@ pub use client::{
 pub use content_type::ContentType;
 pub use error::{ClientError, says_not_there, why_request_failed};
 pub use kubeconfig::{check_kubeconfig_encoding, read_kubeconfig, watch_files};
-pub use metrics::{CountRequests, Counted, CountedBody, buckets};
+pub use metrics::{CountRequests, Counted, buckets};
 pub use plugin::PluginError;

@@ -8,13 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Method, Request, Response, StatusCode, Uri};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
-use http_body_util::combinators::MapFrame;
+use http::{Method, Request, Response, StatusCode};
 use metrics::{
     Counter, Histogram, SharedString, Unit, counter, describe_counter, describe_histogram, histogram,
 };
@@ -27,32 +23,18 @@ const REQUESTS: &str = "rest_client_requests_total";
 /// Seconds until the response headers arrived, by `verb` and `host`. For a watch, that is when it
 /// opens.
 const REQUEST_DURATION: &str = "rest_client_request_duration_seconds";
-/// Bytes of the request bodies, by `verb` and `host`.
-const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
-/// Bytes of the response bodies that callers have read, by `verb` and `host`. Watches do not count.
-const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
 /// Seconds that requests waited for the client-side rate limiter, by `verb` and `host`.
 const RATE_LIMITER_DURATION: &str = "rest_client_rate_limiter_duration_seconds";
 
 /// Upstream's buckets of durations, in seconds.
 const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-/// Upstream's buckets of sizes, in bytes.
-const SIZES: [f64; 11] =
-    [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
 
 /// Returns the names of the histograms of this crate with their buckets, which are upstream's.
 pub fn buckets() -> Vec<(&'static str, Vec<f64>)> {
-    let mut buckets = vec![
-        (REQUEST_DURATION, DURATIONS.to_vec()),
-        (RATE_LIMITER_DURATION, DURATIONS.to_vec()),
-        (REQUEST_SIZE, SIZES.to_vec()),
-        (RESPONSE_SIZE, SIZES.to_vec()),
-    ];
-    buckets.extend(crate::plugin::buckets());
-    buckets
+    vec![(REQUEST_DURATION, DURATIONS.to_vec()), (RATE_LIMITER_DURATION, DURATIONS.to_vec())]
 }
 
-/// Counts, times and measures the requests of a client.
+/// Counts and times the requests of a client.
 ///
 /// It registers each metric when the metric has its first value, with the recorder that is current
 /// then, and stays with that recorder. So install the recorder before the first request, and use
@@ -67,8 +49,6 @@ impl CountRequests {
     pub fn new(host: impl Into<Arc<str>>) -> Self {
         describe_counter!(REQUESTS, "Number of HTTP requests, by status code, method and host");
         describe_histogram!(REQUEST_DURATION, Unit::Seconds, "Request latency in seconds, by verb and host");
-        describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Request size in bytes, by verb and host");
-        describe_histogram!(RESPONSE_SIZE, Unit::Bytes, "Response size in bytes, by verb and host");
         describe_histogram!(
             RATE_LIMITER_DURATION,
             Unit::Seconds,
@@ -118,8 +98,6 @@ struct Verb {
     method: Method,
     host: Arc<str>,
     request_duration: OnceLock<Histogram>,
-    request_size: OnceLock<Histogram>,
-    response_size: OnceLock<Histogram>,
     rate_limiter_duration: OnceLock<Histogram>,
     /// By status, or `None` if no response arrived.
     requests: Mutex<Vec<(Option<StatusCode>, Counter)>>,
@@ -131,8 +109,6 @@ impl Verb {
             method,
             host,
             request_duration: OnceLock::new(),
-            request_size: OnceLock::new(),
-            response_size: OnceLock::new(),
             rate_limiter_duration: OnceLock::new(),
             requests: Mutex::default(),
         }
@@ -140,14 +116,6 @@ impl Verb {
 
     fn request_duration(&self) -> &Histogram {
         self.request_duration.get_or_init(|| self.histogram(REQUEST_DURATION))
-    }
-
-    fn request_size(&self) -> &Histogram {
-        self.request_size.get_or_init(|| self.histogram(REQUEST_SIZE))
-    }
-
-    fn response_size(&self) -> &Histogram {
-        self.response_size.get_or_init(|| self.histogram(RESPONSE_SIZE))
     }
 
     fn rate_limiter_duration(&self) -> &Histogram {
@@ -198,96 +166,45 @@ impl<S> Layer<S> for CountRequests {
     }
 }
 
-/// A service that counts, times and measures its requests.
+/// A service that counts and times its requests.
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
     metrics: Arc<RequestMetrics>,
 }
 
-/// A response body that records its size when it is dropped.
-pub type CountedBody<B> = MapFrame<B, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
-
 impl<S, A, B> Service<Request<A>> for Counted<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
-    A: Body,
-    B: Body<Data = Bytes>,
 {
-    type Response = Response<CountedBody<B>>;
+    type Response = S::Response;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let call = Call { verb: self.metrics.verb(request.method()), asked: Instant::now() };
-        if let Some(size) = request.body().size_hint().exact() {
-            call.verb.request_size().record(size as f64);
-        }
-        let is_watch = is_watch(request.uri());
+        let (verb, asked) = (self.metrics.verb(request.method()), Instant::now());
         self.inner
             .call(request)
             .map(move |answer| {
-                call.answered(&answer);
-                answer.map(|answer| answer.map(|body| call.measure(body, is_watch)))
+                verb.request_duration().record(asked.elapsed().as_secs_f64());
+                verb.count(answer.as_ref().ok().map(Response::status));
+                answer
             })
             .boxed()
     }
-}
-
-/// One request.
-struct Call {
-    verb: Arc<Verb>,
-    asked: Instant,
-}
-
-impl Call {
-    fn answered<B, E>(&self, answer: &Result<Response<B>, E>) {
-        self.verb.request_duration().record(self.asked.elapsed().as_secs_f64());
-        self.verb.count(answer.as_ref().ok().map(Response::status));
-    }
-
-    fn measure<B: Body<Data = Bytes>>(self, body: B, is_watch: bool) -> CountedBody<B> {
-        if is_watch {
-            return body.map_frame(Box::new(|frame| frame));
-        }
-        let mut size = Size { bytes: 0, recorded_in: self.verb.response_size().clone() };
-        body.map_frame(Box::new(move |frame| size.count(frame)))
-    }
-}
-
-/// Records the size of a body when the body is dropped.
-struct Size {
-    bytes: u64,
-    recorded_in: Histogram,
-}
-
-impl Size {
-    fn count(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-        frame
-    }
-}
-
-impl Drop for Size {
-    fn drop(&mut self) {
-        self.recorded_in.record(self.bytes as f64);
-    }
-}
-
-fn is_watch(uri: &Uri) -> bool {
-    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http_body_util::Full;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Full};
     use metrics::{Gauge, Key, KeyName, Metadata, Recorder};
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
     use tower::{ServiceExt, service_fn};
@@ -295,7 +212,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_request_is_counted_timed_and_measured() {
+    async fn each_request_is_counted_and_timed() {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
         let _current = metrics::set_default_local_recorder(&recorder);
@@ -303,7 +220,10 @@ mod tests {
             tokio::time::sleep(std::time::Duration::from_secs(3)).await;
             match &*request.into_body().collect().await.unwrap().to_bytes() {
                 b"lost" => Err("lost"),
-                _ => Ok(Response::builder().status(409).body(Full::from("answer")).unwrap_or_default()),
+                _ => Ok(Response::builder()
+                    .status(409)
+                    .body(Full::<Bytes>::from("answer"))
+                    .unwrap_or_default()),
             }
         };
         let requests = CountRequests::new("10.0.0.1:6443");
@@ -341,10 +261,8 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r"
         rest_client_rate_limiter_duration_seconds{verb=PUT,host=10.0.0.1:6443} [2.0]
         rest_client_request_duration_seconds{verb=POST,host=10.0.0.1:6443} [3.0, 3.0, 3.0, 3.0]
-        rest_client_request_size_bytes{verb=POST,host=10.0.0.1:6443} [4.0, 4.0, 11.0, 0.0]
         rest_client_requests_total{code=409,method=POST,host=10.0.0.1:6443} 3
         rest_client_requests_total{code=<error>,method=POST,host=10.0.0.1:6443} 1
-        rest_client_response_size_bytes{verb=POST,host=10.0.0.1:6443} [6.0, 6.0]
         ");
     }
 
@@ -386,7 +304,7 @@ mod tests {
         let answer = |request: Request<Full<Bytes>>| async move {
             let status = if request.uri().path() == "/missing" { 404 } else { 200 };
             Ok::<_, std::convert::Infallible>(
-                Response::builder().status(status).body(Full::from("answer")).unwrap(),
+                Response::builder().status(status).body(Full::<Bytes>::from("answer")).unwrap(),
             )
         };
         let service = requests.layer(service_fn(answer));
@@ -400,14 +318,14 @@ mod tests {
         for _ in 0..10 {
             send(Method::PUT, "/").await;
         }
-        assert_eq!(first.count(), 5, "four histograms and a counter");
+        assert_eq!(first.count(), 3, "two histograms and a counter");
         send(Method::PUT, "/missing").await;
-        assert_eq!(first.count(), 6, "a counter of another status");
+        assert_eq!(first.count(), 4, "a counter of another status");
         drop(current);
         let _current = metrics::set_default_local_recorder(&second);
         send(Method::PUT, "/").await;
         assert_eq!(second.count(), 0);
         send(Method::POST, "/").await;
-        assert_eq!((first.count(), second.count()), (6, 5), "another method");
+        assert_eq!((first.count(), second.count()), (4, 3), "another method");
     }
 }

@@ -10,9 +10,6 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use kube_endpoint_core_model::causes;
-use metrics::{
-    Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
@@ -118,94 +115,9 @@ struct Status {
     client_key_data: String,
 }
 
-/// Calls of plugins, by `call_status` and `code`: 0 on success, the exit code of a plugin that
-/// failed or -1 if a signal ended it, and 1 for all other failures.
-const CALLS: &str = "rest_client_exec_plugin_call_total";
-/// Seconds until a plugin's client certificate ends; infinite without one.
-const TTL: &str = "rest_client_exec_plugin_ttl_seconds";
-/// Seconds that a plugin's client certificate was in use until another one replaced it.
-const ROTATION_AGE: &str = "rest_client_exec_plugin_certificate_rotation_age";
-/// Upstream's buckets of [`ROTATION_AGE`]: ten minutes to four years.
-const ROTATION_AGES: [f64; 11] = [
-    600.0,
-    1_800.0,
-    3_600.0,
-    14_400.0,
-    86_400.0,
-    604_800.0,
-    2_592_000.0,
-    7_776_000.0,
-    15_552_000.0,
-    31_104_000.0,
-    124_416_000.0,
-];
-
-/// Returns the names of the histograms of plugins with their buckets.
-pub(crate) fn buckets() -> [(&'static str, Vec<f64>); 1] {
-    [(ROTATION_AGE, ROTATION_AGES.to_vec())]
-}
-
-/// The metrics of credential plugins, under client-go's names.
-#[derive(Clone)]
-pub(crate) struct PluginMetrics {
-    ttl: Gauge,
-    rotation_age: Histogram,
-}
-
-impl PluginMetrics {
-    /// Describes and registers the metrics with the current recorder.
-    pub(crate) fn register() -> Self {
-        describe_counter!(CALLS, "Number of calls to an exec plugin, by exit code and call status");
-        describe_gauge!(
-            TTL,
-            Unit::Seconds,
-            "Time until the client certificate of the exec plugin ends; infinite without one"
-        );
-        describe_histogram!(
-            ROTATION_AGE,
-            Unit::Seconds,
-            "Time that the last client certificate of the exec plugin lived before it was rotated"
-        );
-        let ttl = gauge!(TTL);
-        ttl.set(f64::INFINITY);
-        Self { ttl, rotation_age: histogram!(ROTATION_AGE) }
-    }
-
-    /// Records how long the client certificate in use is still valid.
-    pub(crate) fn uses(&self, credential: &PluginCredential) {
-        if let (Some(_), Some(validity)) = (&credential.identity, credential.validity) {
-            let now = Instant::now();
-            let past = now.saturating_duration_since(validity.end).as_secs_f64();
-            self.ttl.set(validity.end.saturating_duration_since(now).as_secs_f64() - past);
-        }
-    }
-
-    /// Records that another certificate has replaced the one that the client obtained at this time.
-    pub(crate) fn rotated(&self, obtained: Instant) {
-        self.rotation_age.record(obtained.elapsed().as_secs_f64());
-    }
-}
-
-fn count_call(result: &Result<PluginCredential, PluginError>) {
-    let (code, status) = match result {
-        Ok(_) => (0, "no_error"),
-        Err(PluginError::Failed { status, .. }) => (status.code().unwrap_or(-1), "plugin_execution_error"),
-        Err(PluginError::Start { .. } | PluginError::NoCommand) => (1, "plugin_not_found_error"),
-        Err(_) => (1, "client_internal_error"),
-    };
-    counter!(CALLS, "code" => code.to_string(), "call_status" => status).increment(1);
-}
-
-/// Runs the plugin once, and counts the call.
-pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCredential, PluginError> {
-    let result = run_uncounted(exec, limits).await;
-    count_call(&result);
-    result
-}
-
 /// Runs the plugin once. It is a process of its own, so no thread of the runtime waits for it.
 /// Kills it when it takes too long or when the caller drops the future.
-async fn run_uncounted(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCredential, PluginError> {
+pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCredential, PluginError> {
     let name = exec.command.clone().ok_or(PluginError::NoCommand)?;
     let terminal = std::io::stdin().is_terminal();
     let interactive = match exec.interactive_mode {

@@ -62,7 +62,6 @@ impl Sessions {
     /// If the session has expired and the last renewal failed.
     pub(crate) async fn current(self: &Arc<Self>) -> Outcome {
         let session = self.usable().await?;
-        self.sources.record_use(&session);
         Ok(session)
     }
 

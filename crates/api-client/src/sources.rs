@@ -12,12 +12,11 @@ use kube::config::ExecConfig;
 use kube_endpoint_core_model::causes;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use tokio::time::Instant;
 
 use crate::certificates::{CertificateLifetime, CertificatePlace, in_pem, unusable_version};
 use crate::connector::{Pool, pool};
 use crate::error::ClientError;
-use crate::plugin::{self, PluginCredential, PluginMetrics, Validity};
+use crate::plugin::{self, PluginCredential, Validity};
 use crate::timeouts::Timeouts;
 
 const CA: &str = "CA bundle";
@@ -34,7 +33,6 @@ pub(crate) struct Sources {
     key: Option<PathBuf>,
     token: Option<PathBuf>,
     plugin: Option<ExecConfig>,
-    metrics: PluginMetrics,
     limits: Timeouts,
 }
 
@@ -47,8 +45,6 @@ pub(crate) struct Session {
     tls: TlsMaterial,
     token: Option<Vec<u8>>,
     plugin: Option<Arc<PluginCredential>>,
-    /// When the plugin first gave the certificate.
-    identity_since: Instant,
 }
 
 /// A place with a certificate or a bundle, and when it is valid.
@@ -85,7 +81,7 @@ impl Sources {
         let key = user.client_key.as_ref().filter(|_| user.client_key_data.is_none());
         let (certificate, key) = (certificate.map(PathBuf::from), key.map(PathBuf::from));
         let ca = config.root_cert_file.take().filter(|_| !config.accept_invalid_certs);
-        Self { config, ca, certificate, key, token, plugin, metrics: PluginMetrics::register(), limits }
+        Self { config, ca, certificate, key, token, plugin, limits }
     }
 
     /// Returns the configuration of the parts that do not change: address, headers, static
@@ -150,16 +146,7 @@ impl Sources {
             Some(session) => self.next_pool(session, tls, plugin.as_deref())?,
             None => (self.pool(&tls, plugin.as_deref())?, tls),
         };
-        let identity = |plugin: &Option<Arc<PluginCredential>>| plugin.as_ref()?.identity.clone();
-        let identity_since = match previous {
-            Some(session) if identity(&session.plugin) == identity(&plugin) => session.identity_since,
-            Some(session) if session.plugin.as_ref().is_some_and(|plugin| plugin.identity.is_some()) => {
-                self.metrics.rotated(session.identity_since);
-                Instant::now()
-            }
-            _ => Instant::now(),
-        };
-        Ok(Arc::new(Session { authorization, pool, tls, token, plugin, identity_since }))
+        Ok(Arc::new(Session { authorization, pool, tls, token, plugin }))
     }
 
     /// Returns the client certificate of a session.
@@ -201,13 +188,6 @@ impl Sources {
 
     fn has_tls(&self) -> bool {
         self.config.cluster_url.scheme_str() == Some("https")
-    }
-
-    /// Records how long the credential of a session is still valid.
-    pub(crate) fn record_use(&self, session: &Session) {
-        if let Some(credential) = &session.plugin {
-            self.metrics.uses(credential);
-        }
     }
 
     /// Returns the pool after `session`, and the files that it was made with: the same pool if the

@@ -23,10 +23,7 @@ use crate::dry_run::DryRun;
 use crate::error::WriteError;
 use crate::fence::WriteFence;
 use crate::limiter::RequestLimiter;
-use crate::observer::{WriteObserver, WriteRecord};
 use crate::send::Formats;
-use crate::sync_context::SyncContext;
-use crate::tracked::Operation;
 use crate::writable::Writable;
 
 pub use answer::{MetadataPage, PartialObjectMetadata};
@@ -41,7 +38,6 @@ pub struct ApiWriter {
     user_agent: Arc<str>,
     /// `None` if it has characters that no header may have.
     pub(crate) user_agent_header: Option<HeaderValue>,
-    observer: Option<Arc<dyn WriteObserver>>,
     pub(crate) dry_run: Option<DryRun>,
     added_controllers: Arc<[Text]>,
 }
@@ -72,7 +68,6 @@ impl ApiWriter {
             fence: WriteFence::default(),
             user_agent_header: HeaderValue::try_from(&*user_agent).ok(),
             user_agent,
-            observer: None,
             dry_run: None,
             added_controllers: Arc::default(),
         }
@@ -95,18 +90,6 @@ impl ApiWriter {
     /// The fence that decides whether writes are begun. Reads do not depend on it.
     pub fn fence(&self) -> &WriteFence {
         &self.fence
-    }
-
-    /// The same, with an observer that is told of each write of an output object.
-    #[must_use]
-    pub fn with_observer(mut self, observer: Option<Arc<dyn WriteObserver>>) -> Self {
-        self.observer = observer;
-        self
-    }
-
-    /// Returns true if it has an observer.
-    pub fn has_observer(&self) -> bool {
-        self.observer.is_some()
     }
 
     /// Lets it write nothing: a controller records its writes with `dry_run` instead, events are
@@ -141,9 +124,7 @@ impl ApiWriter {
         write: &mut PendingWrite<'_>,
     ) -> Result<ResourceVersion, WriteError> {
         let metadata = object.metadata();
-        let answer = self.store(Method::POST, T::collection_path(&metadata.namespace), object, write).await;
-        self.observe::<T>(Operation::Create, &metadata.key(), None, &answer);
-        Ok(answer?.0)
+        self.store(Method::POST, T::collection_path(&metadata.namespace), object, write).await
     }
 
     /// Replaces an object, if its current version is the one in its metadata, and begins `write`.
@@ -157,11 +138,7 @@ impl ApiWriter {
         object: &Arc<T>,
         write: &mut PendingWrite<'_>,
     ) -> Result<ResourceVersion, WriteError> {
-        let metadata = object.metadata();
-        let key = metadata.key();
-        let answer = self.store(Method::PUT, object_path::<T>(&key), object, write).await;
-        self.observe::<T>(Operation::Update, &key, Some(metadata.resource_version), &answer);
-        Ok(answer?.0)
+        self.store(Method::PUT, object_path::<T>(&object.metadata().key()), object, write).await
     }
 
     /// Changes an object of a kind that no controller here creates, by a merge patch. `resource` is
@@ -244,41 +221,11 @@ impl ApiWriter {
             "kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions
         });
         let body = serde_json::to_vec(&options).map_err(|error| WriteError::Unknown(error.to_string()))?;
-        let (method, key) = (Method::DELETE, seen.key());
-        let answer = match self.begin(&method, T::PLURAL).await {
-            Ok((permit, waited)) => {
-                write.begin(Instant::now().into_std(), None, permit);
-                let path = object_path::<T>(&key);
-                self.send_write(method, &path, Formats::json(), body.into(), waited).await
-            }
-            Err(error) => Err(error),
-        };
-        let answer = answer.map(|answer| (ResourceVersion::default(), answer.code));
-        self.observe::<T>(Operation::Delete, &key, Some(seen.resource_version), &answer);
-        answer.map(drop)
-    }
-
-    /// Tells the observer how a write ended.
-    fn observe<T: Writable>(
-        &self,
-        operation: Operation,
-        object: &ObjectKey,
-        version_before: Option<ResourceVersion>,
-        answer: &Result<(ResourceVersion, u16), WriteError>,
-    ) {
-        let Some(observer) = &self.observer else { return };
-        let written = answer.as_ref().ok();
-        let has_version = operation != Operation::Delete;
-        observer.wrote(&WriteRecord {
-            operation,
-            kind: T::KIND,
-            object,
-            version_before,
-            version_after: written.filter(|_| has_version).map(|(version, _)| *version),
-            code: answer.as_ref().map_or_else(WriteError::code, |(_, code)| Some(*code)),
-            error: answer.as_ref().err(),
-            sync: SyncContext::current().as_deref(),
-        });
+        let method = Method::DELETE;
+        let (permit, waited) = self.begin(&method, T::PLURAL).await?;
+        write.begin(Instant::now().into_std(), None, permit);
+        let path = object_path::<T>(&seen.key());
+        self.send_write(method, &path, Formats::json(), body.into(), waited).await.map(drop)
     }
 
     /// Reads a Service from the server, for decisions that must not depend on a lagging cache.
@@ -404,15 +351,14 @@ impl ApiWriter {
         Ok(self.send(Method::GET, path, formats, Bytes::new(), waited).await?.body)
     }
 
-    /// Creates or replaces an object. Returns the version that was stored and the status of the
-    /// answer.
+    /// Creates or replaces an object. Returns the version that was stored.
     async fn store<T: Writable>(
         &self,
         method: Method,
         path: String,
         object: &Arc<T>,
         write: &mut PendingWrite<'_>,
-    ) -> Result<(ResourceVersion, u16), WriteError> {
+    ) -> Result<ResourceVersion, WriteError> {
         let (permit, waited) = self.begin(&method, T::PLURAL).await?;
         let Encoded { body, content } = object.to_protobuf();
         let protobuf = Bytes::from(body);
@@ -430,7 +376,7 @@ impl ApiWriter {
                 break answer?;
             }
         };
-        Ok((stored_version(&answer, &path)?, answer.code))
+        stored_version(&answer, &path)
     }
 }
 

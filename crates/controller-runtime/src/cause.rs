@@ -3,8 +3,7 @@
 use kube_endpoint_workqueue::{Causes, Reason};
 use tokio::time::Instant;
 
-/// The cause of a sync, for traces and the audit log. A sync that several changes started has
-/// several causes.
+/// The cause of a sync, for traces. A sync that several changes started has several causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -71,7 +70,7 @@ impl Cause {
         Causes::from(Self::Probe).and(Self::OutageEnded.into())
     }
 
-    /// Returns the name in traces and in the audit log.
+    /// Returns the name in traces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",

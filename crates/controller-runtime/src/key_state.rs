@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
-use kube_endpoint_core_model::{ObjectKey, PlannedEvent, ResourceVersion};
+use kube_endpoint_core_model::{ObjectKey, PlannedEvent};
 use kube_endpoint_tracker::TriggerTime;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -33,9 +33,6 @@ pub(crate) struct Trouble(Option<Box<TroubleState>>);
 /// State that few keys have, or only for a short time.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct TroubleState {
-    /// The version of the Service at which [`Runtime::warn_once`](crate::Runtime::warn_once) was
-    /// last called.
-    pub(crate) warned: Option<ResourceVersion>,
     /// The reasons why the key waits.
     pub(crate) holds: Holds,
     /// How many answers of the server in a row differed from the cache. A sync that succeeds resets

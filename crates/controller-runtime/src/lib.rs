@@ -94,6 +94,7 @@ pub use key_gauge::KeyGauge;
 pub use key_state::StateCounts;
 pub use latency::buckets;
 pub use log_lines::Line;
+pub use observe::SyncDetails;
 pub use options::RuntimeOptions;
 pub use other_controller::OtherController;
 pub use outages::Outages;

@@ -19,8 +19,6 @@ pub enum Line {
     OtherController,
     /// A Service joined or left the selection.
     Selection,
-    /// A warning about a Service; see [`Runtime::warn_once`](crate::Runtime::warn_once).
-    Warning,
     /// The controller deletes a slice of a Service without a selector.
     Orphan,
     /// The controller deletes slices whose Endpoints are not mirrored.
@@ -36,7 +34,6 @@ pub(crate) struct LogLines {
     foreign_conflict: LogLimit,
     other_controller: LogLimit,
     selection: LogLimit,
-    warning: LogLimit,
     orphan: LogLimit,
     not_mirrored: LogLimit,
 }
@@ -51,7 +48,6 @@ impl LogLines {
             Line::ForeignConflict => &self.foreign_conflict,
             Line::OtherController => &self.other_controller,
             Line::Selection => &self.selection,
-            Line::Warning => &self.warning,
             Line::Orphan => &self.orphan,
             Line::NotMirrored => &self.not_mirrored,
         }

@@ -1,38 +1,78 @@
-//! Records the details of a sync for its trace and for an observer of its writes.
+//! Adds the details of a sync to its span.
 
-use std::sync::Arc;
+use std::cell::Cell;
 
-use kube_endpoint_api_writer::{SyncContext, SyncDetails};
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::time::rfc3339;
+use kube_endpoint_core_model::{ObjectKey, Timestamp, Writes};
 use kube_endpoint_workqueue::Causes;
 use opentelemetry::trace::get_active_span;
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 
 use crate::{Cause, Outcome, Reconciler, Runtime, SyncError};
 
-/// Runs one sync. If it is traced, or an observer sees its writes, this runs it in a
-/// [`SyncContext`]. Adds the details of a traced sync to its span.
+tokio::task_local! {
+    /// The details of the sync that the current task runs. They exist only if the sync is traced.
+    static DETAILS: Cell<SyncDetails>;
+}
+
+/// The facts that a sync finds out about its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncDetails {
+    /// When the change happened that the sync publishes.
+    pub trigger_time: Option<Timestamp>,
+    /// Number of pods that the Service selects.
+    pub pods: Option<usize>,
+    /// Number of output objects in the cache, of all managers.
+    pub outputs: Option<usize>,
+    /// Number of endpoints in the plan.
+    pub endpoints: Option<usize>,
+    /// Number of objects that the plan creates.
+    pub creates: usize,
+    /// Number of objects that the plan updates.
+    pub updates: usize,
+    /// Number of objects that the plan deletes.
+    pub deletes: usize,
+}
+
+impl SyncDetails {
+    /// Counts the writes of a plan.
+    pub(crate) fn plans<T>(&mut self, writes: &Writes<T>) {
+        self.creates += writes.create.len();
+        self.updates += writes.update.len();
+        self.deletes += writes.delete.len();
+    }
+}
+
+/// Adds to the details of the current sync, if it is traced.
+pub(crate) fn note(change: impl FnOnce(&mut SyncDetails)) {
+    let _ = DETAILS.try_with(|noted| {
+        let mut details = noted.get();
+        change(&mut details);
+        noted.set(details);
+    });
+}
+
+/// Runs one sync. If it is traced, this adds its details to its span.
 pub(crate) async fn observed<R: Reconciler>(
     runtime: &Runtime<R>,
     key: &ObjectKey,
     causes: Causes,
 ) -> Result<Outcome, SyncError> {
-    let is_traced = get_active_span(|span| span.is_recording());
-    if !is_traced && !runtime.writer.writer().has_observer() {
+    if !get_active_span(|span| span.is_recording()) {
         return runtime.sync(key).await;
     }
-    let context = SyncContext::new(runtime.queue.name().into(), key.clone(), Cause::names(causes));
-    let result = context.scope(runtime.sync(key)).await;
-    if is_traced {
-        get_active_span(|span| span.set_attributes(attributes(&context, &result)));
-    }
+    let traced = async {
+        let result = runtime.sync(key).await;
+        (result, DETAILS.with(Cell::get))
+    };
+    let (result, details) = DETAILS.scope(Cell::default(), traced).await;
+    get_active_span(|span| span.set_attributes(attributes(causes, details, &result)));
     result
 }
 
-fn attributes(context: &Arc<SyncContext>, result: &Result<Outcome, SyncError>) -> Vec<KeyValue> {
-    let SyncDetails { trigger_time, pods, outputs, endpoints, creates, updates, deletes } = context.details();
-    let causes = context.causes.iter().map(|cause| StringValue::from(*cause)).collect();
+fn attributes(causes: Causes, details: SyncDetails, result: &Result<Outcome, SyncError>) -> Vec<KeyValue> {
+    let SyncDetails { trigger_time, pods, outputs, endpoints, creates, updates, deletes } = details;
+    let causes = Cause::names(causes).into_iter().map(StringValue::from).collect();
     let outcome = result.as_ref().map_or("error", |outcome| outcome.as_str());
     let number = |name, count: usize| KeyValue::new(name, i64::try_from(count).unwrap_or(i64::MAX));
     let mut attributes = vec![

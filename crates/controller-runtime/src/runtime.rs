@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube_endpoint_api_writer::{
-    Clock, EventRecorder, EventSubject, Operation, SyncContext, SyncDetails, TrackedWriter, Writable,
-};
+use kube_endpoint_api_writer::{Clock, EventRecorder, EventSubject, Operation, TrackedWriter, Writable};
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::{
     Admission, ObjectKey, PlannedEvent, Pod, ResourceVersion, Service, StringMap, Timestamp,
@@ -29,6 +27,7 @@ use crate::key_state::KeyStates;
 use crate::latency;
 use crate::log_lines::{Line, LogLines};
 use crate::metrics::Metrics;
+use crate::observe::{self, SyncDetails};
 use crate::other_controller::OtherController;
 use crate::outages::Member;
 use crate::recent_writes::RecentForeignWrites;
@@ -366,7 +365,7 @@ impl<R: Reconciler> Runtime<R> {
 
     /// Adds to the details of the current sync, if someone observes it.
     pub fn note(&self, change: impl FnOnce(&mut SyncDetails)) {
-        SyncContext::note(change);
+        observe::note(change);
     }
 
     /// Decides if the caller may write a line; see
@@ -378,18 +377,6 @@ impl<R: Reconciler> Runtime<R> {
     /// Reads or changes the controller's own state of a key, under a lock.
     pub fn with_state<T>(&self, key: &ObjectKey, use_state: impl FnOnce(&mut R::State) -> T) -> T {
         self.keys.with(key, |state| use_state(&mut state.own))
-    }
-
-    /// Logs a warning about a Service, once for each of its versions.
-    pub fn warn_once(&self, service: &Service, warning: &impl std::fmt::Display) {
-        let version = Some(service.resource_version);
-        let warned =
-            self.keys.with_trouble(&service.key, |state| std::mem::replace(&mut state.warned, version));
-        if warned != version
-            && let Admission::Write { left_out } = self.admits(Line::Warning)
-        {
-            tracing::warn!(service = %service.key, left_out, "{warning}");
-        }
     }
 
     /// Returns the keys whose own state matches, sorted.

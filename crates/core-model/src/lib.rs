@@ -66,7 +66,6 @@ mod partial;
 pub mod pod;
 pub mod port;
 pub mod protobuf;
-pub mod publish;
 pub mod quantity;
 pub mod readiness;
 pub mod repack;

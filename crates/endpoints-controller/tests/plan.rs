@@ -6,8 +6,7 @@ use crate::common::{apply, arcs, headless, pod, run, service, terminating, unrea
 use insta::assert_snapshot;
 use kube_endpoint_core_model::pod::{PodPhase, RareFields};
 use kube_endpoint_core_model::well_known::{
-    ANNOTATION_OVER_CAPACITY, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME,
-    LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
+    ANNOTATION_OVER_CAPACITY, ANNOTATION_TRIGGER_TIME, LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
 };
 use kube_endpoint_core_model::{
     Endpoints, IpFamily, LeftOut, OwnerReference, Pod, Service, Timestamp, Verdict,
@@ -169,30 +168,6 @@ fn below_the_capacity_the_annotation_is_removed() {
             run(&web, &all[..2], Some(&there), &options)
         );
     }
-}
-
-#[test]
-fn an_unreadable_annotation_is_a_warning() {
-    let mut web = service(&[("http", "80")]);
-    web.annotations = [(ANNOTATION_TOLERATE_UNREADY, "yes")].into_iter().collect();
-    let pods = arcs([unready(pod("a", &["10.0.0.1"]))]);
-    let options = PlanOptions::default().with_tolerate_unready_annotation(true);
-    assert_snapshot!(run(&web, &pods, None, &options));
-}
-
-#[test]
-fn the_annotation_overrides_the_field_only_if_enabled() {
-    let check = |field: bool, annotation: &str, asked: bool, want: (usize, usize)| {
-        let mut web = Service { publish_not_ready_addresses: field, ..service(&[("http", "80")]) };
-        web.annotations = [(ANNOTATION_TOLERATE_UNREADY, annotation)].into_iter().collect();
-        let options = PlanOptions::default().with_tolerate_unready_annotation(asked);
-        let plan = run(&web, &arcs([unready(pod("a", &["10.0.0.1"]))]), None, &options);
-        assert_eq!((plan.ready, plan.not_ready), want, "{field} {annotation} {asked}");
-    };
-    check(false, "true", false, (0, 1));
-    check(false, "true", true, (1, 0));
-    check(true, "false", false, (1, 0));
-    check(true, "false", true, (0, 1));
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Reader {
         notes.extend(new);
         gone.into_iter().for_each(|gone| objects.note_gone_before(gone));
         let options = options.clone().with_known(known);
-        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let topology = objects.topology();
         let at = now();
         let explain = |objects: &_| {
             let explanation = explain(objects, key, &topology, at, metadata.as_deref(), &options);

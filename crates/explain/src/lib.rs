@@ -10,7 +10,7 @@
 //!     json!({"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}),
 //!     json!({"kind": "Pod", "metadata": {"name": "web-1", "labels": {"app": "wbe"}}}),
 //! ])?;
-//! let topology = objects.topology(0.0);
+//! let topology = objects.topology();
 //! let now = "2026-01-01T00:00:00Z".parse()?;
 //! let web = ObjectKey::new("default", "web");
 //! let explanation = explain(&objects, &web, &topology, now, None, &Options::default()).expect("the Service is there");

@@ -20,7 +20,7 @@ fn now() -> Timestamp {
 fn settled(cluster: Cluster, writes_endpoints: bool) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let options = options();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &options);
+    let planned = Planned::new(&objects, &key(), &objects.topology(), now(), &options);
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let endpoints = planned.endpoints_writes().filter(|_| writes_endpoints);
     endpoints.fold(cluster, |cluster, writes| cluster.apply(writes))
@@ -35,7 +35,7 @@ fn options() -> Options {
 
 fn explained(cluster: &Cluster) -> Explanation {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    explain(&objects, &key(), &objects.topology(0.0), now(), None, &options()).unwrap()
+    explain(&objects, &key(), &objects.topology(), now(), None, &options()).unwrap()
 }
 
 fn web(pods: usize) -> Cluster {

@@ -29,7 +29,7 @@ fn cluster(name: &str, pods: usize, not_read: usize) -> (Objects, ObjectKey, Vec
 }
 
 fn brief((objects, key, not_read): (Objects, ObjectKey, Vec<String>)) -> Brief {
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     let told = explain(&objects, &key, &topology, shop::now(), None, &Options::default()).unwrap();
     told.with_not_read(not_read).brief()
 }
@@ -63,7 +63,7 @@ fn a_thousand_pods_and_very_long_names_are_brief() {
 fn a_small_service_is_told_with_its_cause_and_the_commands() {
     let objects = shop::objects();
     let key = ObjectKey::new("shop", "frontend-typo");
-    let explained = explain(&objects, &key, &objects.topology(0.0), shop::now(), None, &Options::default());
+    let explained = explain(&objects, &key, &objects.topology(), shop::now(), None, &Options::default());
     insta::assert_snapshot!(printed(&explained.unwrap().brief()));
 }
 

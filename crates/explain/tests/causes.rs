@@ -26,7 +26,7 @@ fn cluster(service: &Value, pods: &[Value]) -> Cluster {
 fn written(cluster: Cluster) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let key = ObjectKey::new("default", "web");
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     let planned = kube_endpoint_explain::Planned::new(&objects, &key, &topology, now(), &Options::default());
     let cluster = match &planned.endpoints {
         Some(plan) => cluster.apply(&plan.writes),
@@ -39,7 +39,7 @@ fn written(cluster: Cluster) -> Cluster {
 fn explained(cluster: &Cluster) -> Explanation {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let key = ObjectKey::new("default", "web");
-    explain(&objects, &key, &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(&objects, &key, &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 /// Returns what an operator reads: the verdict, and each advice with its commands. No command may
@@ -400,8 +400,7 @@ fn an_explanation_of_one_pod_knows_if_another_runs() {
         let is_read = |object: &&Value| object["kind"] != "Pod" || object["metadata"]["name"] == "web-1";
         let objects = Objects::read(cluster.objects().iter().filter(is_read).cloned()).unwrap();
         let key = ObjectKey::new("default", "web-1");
-        let services =
-            explain_pod(&objects, &key, &objects.topology(0.0), now(), &Options::default()).unwrap();
+        let services = explain_pod(&objects, &key, &objects.topology(), now(), &Options::default()).unwrap();
         services.services[0].pod.remedy().unwrap().sentence
     };
     let alone = remedy(std::slice::from_ref(&ended));

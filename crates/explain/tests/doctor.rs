@@ -431,11 +431,11 @@ fn leases_tell_who_leads() {
         lease.key.name = format!("{KEM}{suffix}").into();
         lease
     };
-    assert_eq!(two(vec![ours(), named(".shard-0-of-2")]), Answer::Yes, "one works on all objects");
-    assert_eq!(two(vec![named(".shard-0-of-2"), named(".shard-1-of-2")]), Answer::No);
-    let mut shard = ours();
-    shard.key.name = "kube-endpoint-manager-0-2".into();
-    assert_eq!(two(vec![ours(), shard]), Answer::No);
+    assert_eq!(two(vec![ours(), named(".namespaces.a")]), Answer::Yes, "one works on all objects");
+    assert_eq!(two(vec![named(".namespaces.a"), named(".namespaces.b")]), Answer::No);
+    let mut other = ours();
+    other.key.name = "kube-endpoint-manager-0-2".into();
+    assert_eq!(two(vec![ours(), other]), Answer::No);
     // It wrote two minutes ago.
     assert_eq!(two(Vec::new()), Answer::NotKnown);
 }
@@ -505,7 +505,10 @@ fn the_needed_permissions_follow_from_the_flags() {
     let (user, permissions) = needed(&[]).unwrap();
     assert_eq!(user, "system:serviceaccount:kube-system:kube-endpoint-manager");
     assert_eq!(permissions, FOR_MANAGER);
-    assert!(needed(&["--shard=0/2"]).unwrap().1.iter().all(|it| it.resource != "leases"), "another Lease");
+    assert!(
+        needed(&["--service-selector=a=b"]).unwrap().1.iter().all(|it| it.resource != "leases"),
+        "another Lease"
+    );
     assert_eq!(needed(&["--namespaces=shop"]), None, "Roles may permit it");
     assert_eq!(for_manager(&[Instance::default()]), None, "a static pod");
 }

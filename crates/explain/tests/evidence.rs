@@ -22,11 +22,11 @@ fn web(pods: usize) -> Cluster {
 /// Explains the Service after the controllers have written.
 fn explained(cluster: Cluster) -> Explanation {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(), now(), &Options::default());
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    explain(&objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(&objects, &key(), &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 /// Returns the findings of a code: severity and message.

@@ -21,7 +21,7 @@ pub(crate) fn objects(cluster: &Cluster) -> Objects {
 /// Carries out the writes of slices and Endpoints.
 pub(crate) fn settled(cluster: Cluster) -> Cluster {
     let objects = objects(&cluster);
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), Timestamp::MIN, &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(), Timestamp::MIN, &Options::default());
     let slices = planned.slices.unwrap();
     let cluster = slices.sub_plans.iter().fold(cluster, |cluster, sub_plan| cluster.apply(&sub_plan.writes));
     cluster.apply(&planned.endpoints.unwrap().writes)
@@ -30,7 +30,7 @@ pub(crate) fn settled(cluster: Cluster) -> Cluster {
 fn explained_at(cluster: &Cluster, now: &str) -> Explanation {
     let objects = objects(cluster);
     let now = now.parse().unwrap();
-    explain(&objects, &key(), &objects.topology(0.0), now, None, &Options::default()).unwrap()
+    explain(&objects, &key(), &objects.topology(), now, None, &Options::default()).unwrap()
 }
 
 fn explained(cluster: &Cluster) -> Explanation {
@@ -104,7 +104,7 @@ fn a_pod_that_was_gone_at_the_reading_before_is_late() {
             objects.note_gone_before(gone.iter().map(|uid| (*uid).into()).collect());
         }
         let now = "2026-01-01T00:00:06Z".parse().unwrap();
-        let topology = objects.topology(0.0);
+        let topology = objects.topology();
         let said = explain(&objects, &web, &topology, now, None, &Options::default()).unwrap();
         assert_eq!(behind(&said), want, "{gone:?}");
     };
@@ -167,7 +167,7 @@ fn a_pod_that_one_label_keeps_from_a_service() {
         .pod("web-1", &[("app", "web"), ("tier", "back")]);
     let (objects, key) = (objects(&cluster), ObjectKey::new("default", "web-1"));
     let now = "2026-01-01T00:10:00Z".parse().unwrap();
-    let says = explain_pod(&objects, &key, &objects.topology(0.0), now, &Options::default()).unwrap();
+    let says = explain_pod(&objects, &key, &objects.topology(), now, &Options::default()).unwrap();
     assert!(!says.is_published());
     insta::assert_snapshot!(says.text(Layout::NARROW, now).render(Colors::Off));
 }
@@ -193,7 +193,7 @@ fn a_slice_that_names_a_pod_may_lead_to_another_one() {
     let told = |cluster: Cluster, pod: &str| {
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
         let (objects, key) = (objects(&cluster), ObjectKey::new("default", pod));
-        let says = explain_pod(&objects, &key, &objects.topology(0.0), now, &Options::default()).unwrap();
+        let says = explain_pod(&objects, &key, &objects.topology(), now, &Options::default()).unwrap();
         format!("{} {}", says.is_published(), says.text(Layout::NARROW, now).render(Colors::Off))
     };
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
@@ -234,7 +234,7 @@ fn the_only_node_of_an_endpoint_may_be_gone() {
     let mut objects = objects(&Cluster::new().with(db).with(slice));
     let finds = |objects: &Objects| {
         let (key, now) = (ObjectKey::new("default", "db"), "2026-01-01T01:00:00Z".parse().unwrap());
-        let says = explain(objects, &key, &objects.topology(0.0), now, None, &Options::default()).unwrap();
+        let says = explain(objects, &key, &objects.topology(), now, None, &Options::default()).unwrap();
         says.codes().contains(&Code::MissingPodsServed)
     };
     assert!(!finds(&objects));

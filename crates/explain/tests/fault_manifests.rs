@@ -184,7 +184,7 @@ impl Fault {
     fn written(&self, mut cluster: Cluster, key: &ObjectKey, now: Timestamp, options: &Options) -> Cluster {
         let runs = |name: &str| self.controllers.as_ref().is_none_or(|all| all.iter().any(|it| it == name));
         let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-        let planned = Planned::new(&objects, key, &objects.topology(0.0), now, options);
+        let planned = Planned::new(&objects, key, &objects.topology(), now, options);
         let is_attached = objects.service(key).is_some_and(|it| it.endpoint_selector().is_some());
         let of_slices = if is_attached { "selectors" } else { "endpointslice" };
         let slices = planned.slices.filter(|_| runs(of_slices));

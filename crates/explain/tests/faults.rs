@@ -45,7 +45,7 @@ impl State {
     pub(crate) fn explained(&self) -> Option<Explanation> {
         let objects = self.readable();
         let key = ObjectKey::new("default", "web");
-        explain(&objects, &key, &objects.topology(0.0), now(), None, &self.reading())
+        explain(&objects, &key, &objects.topology(), now(), None, &self.reading())
     }
 
     pub(crate) fn linted(&self) -> LintReport {

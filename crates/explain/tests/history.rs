@@ -59,7 +59,7 @@ fn explained(objects: impl IntoIterator<Item = Value>) -> Explanation {
     let cluster = if is_written { cluster } else { explanations::settled(cluster) };
     let objects = explanations::objects(&cluster);
     let (now, web) = (at(30).parse().unwrap(), ObjectKey::new("default", "web"));
-    explain(&objects, &web, &objects.topology(0.0), now, None, &Options::default()).unwrap()
+    explain(&objects, &web, &objects.topology(), now, None, &Options::default()).unwrap()
 }
 
 /// Returns the lines above the advice, which are those that tell the state.

@@ -67,7 +67,7 @@ fn cluster(name: &str, pod: &Value, others: usize) -> Cluster {
 fn explained(name: &str, mut cluster: Cluster, now: Timestamp) -> (Explanation, u8) {
     let (key, options) = (ObjectKey::new("default", name), Options::default());
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let planned = Planned::new(&objects, &key, &objects.topology(0.0), now, &options);
+    let planned = Planned::new(&objects, &key, &objects.topology(), now, &options);
     for plan in planned.slices.into_iter().flat_map(|plan| plan.sub_plans) {
         cluster = cluster.apply(&plan.writes);
     }
@@ -75,7 +75,7 @@ fn explained(name: &str, mut cluster: Cluster, now: Timestamp) -> (Explanation, 
         cluster = cluster.apply(&plan.writes);
     }
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let said = explain(&objects, &key, &objects.topology(0.0), now, None, &options).unwrap();
+    let said = explain(&objects, &key, &objects.topology(), now, None, &options).unwrap();
     let linted = lint(&objects, now, &options, &LintOptions::default()).exit_code(FailOn::default());
     (said, linted)
 }

@@ -139,11 +139,11 @@ fn objects<'v>(objects: impl IntoIterator<Item = &'v Value>) -> Objects {
 }
 
 fn explained(objects: &Objects) -> Explanation {
-    explain(objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(objects, &key(), &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 fn planned(objects: &Objects) -> Planned {
-    Planned::new(objects, &key(), &objects.topology(0.0), now(), &Options::default())
+    Planned::new(objects, &key(), &objects.topology(), now(), &Options::default())
 }
 
 fn settled(cluster: Cluster) -> Cluster {
@@ -196,7 +196,7 @@ proptest! {
         let assumed: Vec<Value> = ["a", "b", "nowhere"].into_iter().filter(|_| !known.nodes).map(assumed).collect();
         let part = objects(cluster.objects().iter().filter(is_read).chain(&assumed));
         let options = Options::default().with_known(known);
-        let part = explain(&part, &key(), &part.topology(0.0), now(), None, &options).unwrap();
+        let part = explain(&part, &key(), &part.topology(), now(), None, &options).unwrap();
         let (part, full) = (part.verdict, full.verdict);
         if part.status != Status::Unknown {
             prop_assert_eq!(part.status == Status::Down, full.status == Status::Down, "{:?}\n{:?}", part, full);
@@ -219,7 +219,7 @@ proptest! {
         };
         let part = objects(cluster.objects().iter().filter(is_read));
         let options = Options::default().with_known(known);
-        let part = explain(&part, &key(), &part.topology(0.0), now(), None, &options).unwrap();
+        let part = explain(&part, &key(), &part.topology(), now(), None, &options).unwrap();
         for one in [&full, &part] {
             prop_assert_eq!(one.verdict.status == Status::Ok, one.verdict.code == Code::Published, "{:?}", one.verdict);
             prop_assert!(one.verdict.status != Status::Down || !one.to_do.is_empty());

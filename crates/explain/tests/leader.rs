@@ -64,7 +64,7 @@ fn fault(objects: &Objects, code: Code) -> Option<String> {
 /// Returns the message of a finding about the Service, and the severity of the verdict.
 fn fault_of(objects: &Objects, code: Code) -> Option<(String, Severity)> {
     let explanation =
-        explain(objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap();
+        explain(objects, &key(), &objects.topology(), now(), None, &Options::default()).unwrap();
     let advice = explanation.to_do.iter().find(|advice| advice.code == code && advice.pods == 0)?;
     Some((advice.message.clone(), explanation.verdict.severity))
 }
@@ -86,7 +86,7 @@ fn diff_wants_the_leader_that_explain_names() {
         {
             let objects = by_lease(published, Some(lease(holder, &renewed)));
             let options = Options::default();
-            let explained = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+            let explained = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
             let leads = explained.selected_by.unwrap().leads.unwrap().pods;
             let shown: Vec<String> = published.iter().map(|number| format!("web-{number}")).collect();
             let changes = diff(&objects, now(), &options).unwrap();
@@ -175,7 +175,7 @@ fn followers_need_no_leader() {
     let leads = |ready: &[usize], lease: Option<Value>| {
         let objects = followers(ready, lease);
         assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
-        let topology = objects.topology(0.0);
+        let topology = objects.topology();
         let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
         explained.selected_by.unwrap().leads.unwrap().to_string()
     };
@@ -224,7 +224,7 @@ fn a_leader_alone_leaves_its_followers_without_an_endpoint() {
 fn a_lease_of_followers_that_could_not_be_read_is_not_missing() {
     let mut objects = followers(&[1, 3], None);
     objects.note_lease_unread(kube_endpoint_core_model::ObjectKey::new("default", "web"));
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
     insta::assert_snapshot!(explained.selected_by.unwrap().leads.unwrap(), @"Lease web could not be read; the slices show that web-2 leads; 2 pods follow");
 }

@@ -24,7 +24,7 @@ fn settled(mut cluster: Cluster) -> Cluster {
     for _ in 0..2 {
         let objects = objects(&cluster);
         for key in objects.services() {
-            let planned = Planned::new(&objects, key, &objects.topology(0.0), now(), &Options::default());
+            let planned = Planned::new(&objects, key, &objects.topology(), now(), &Options::default());
             cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
             cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         }
@@ -35,7 +35,7 @@ fn settled(mut cluster: Cluster) -> Cluster {
 fn explained_with(cluster: Cluster, options: &Options) -> Explanation {
     let objects = objects(&settled(cluster));
     let web = ObjectKey::new("default", "web");
-    explain(&objects, &web, &objects.topology(0.0), now(), None, options).unwrap()
+    explain(&objects, &web, &objects.topology(), now(), None, options).unwrap()
 }
 
 fn explained(cluster: Cluster) -> Explanation {

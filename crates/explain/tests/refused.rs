@@ -31,7 +31,7 @@ const TERMINATING: &str = "endpointslices.discovery.k8s.io \"web-a\" is forbidde
 
 fn explained(cluster: &Cluster, now: &str) -> Explanation {
     let (objects, now) = (objects(cluster), now.parse::<Timestamp>().unwrap());
-    explain(&objects, &key(), &objects.topology(0.0), now, None, &Options::default()).unwrap()
+    explain(&objects, &key(), &objects.topology(), now, None, &Options::default()).unwrap()
 }
 
 fn refusal(explanation: &Explanation) -> Option<(Refusal, Severity)> {
@@ -70,7 +70,7 @@ fn a_refusal_is_over_once_a_controller_has_written() {
     let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
     let of = |written: &str, by: &str| {
         let objects = objects(&web());
-        let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now, &Options::default());
+        let planned = Planned::new(&objects, &key(), &objects.topology(), now, &Options::default());
         let cluster = planned.slice_writes().fold(web(), |cluster, writes| cluster.apply(writes));
         let slice = cluster.objects().iter().find(|object| object["kind"] == "EndpointSlice").unwrap();
         let name = slice["metadata"]["name"].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ fn other_services_without_slices_show_that_no_controller_runs() {
                 "creationTimestamp": "2026-01-01T00:01:00Z"}, "spec": {"selector": {"app": "x"}}});
             objects.note_service(&serde_json::from_value(service).unwrap(), *has_slice);
         }
-        let topology = objects.topology(0.0);
+        let topology = objects.topology();
         let explained = explain(&objects, &key(), &topology, now.parse().unwrap(), None, &Options::default());
         explained.unwrap().verdict.code
     };
@@ -159,8 +159,7 @@ fn cluster(services: &[(&str, Option<u32>)]) -> Cluster {
     for (number, (namespace, minute)) in services.iter().enumerate() {
         let Some(minute) = minute else { continue };
         let key = ObjectKey::new(*namespace, format!("s{number}"));
-        let planned =
-            Planned::new(&objects, &key, &objects.topology(0.0), Timestamp::MIN, &Options::default());
+        let planned = Planned::new(&objects, &key, &objects.topology(), Timestamp::MIN, &Options::default());
         cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         let slices = cluster.objects().iter().filter(|it| it["kind"] == "EndpointSlice");
@@ -233,7 +232,7 @@ fn endpoints_that_are_behind_alone_are_told_by_those_of_others() {
         let (objects, now) = (objects(&cluster), "2026-01-01T00:20:00Z".parse::<Timestamp>().unwrap());
         let key = ObjectKey::new("a", "s0");
         let options = Options::default();
-        let explained = explain(&objects, &key, &objects.topology(0.0), now, None, &options).unwrap();
+        let explained = explain(&objects, &key, &objects.topology(), now, None, &options).unwrap();
         let advice = explained.to_do.into_iter().find(|advice| advice.code == Code::EndpointsBehind).unwrap();
         (advice.severity, format!("{}\n  {}", advice.message, advice.remedy.sentence))
     };

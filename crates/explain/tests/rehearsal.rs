@@ -40,7 +40,7 @@ fn cluster(others: &[Value]) -> Objects {
 /// Returns what EP092 says, and the commands of its remedy that change something.
 fn told(objects: &Objects, known: Known) -> String {
     let options = Options::default().with_known(known);
-    let found = explain(objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+    let found = explain(objects, &key(), &objects.topology(), now(), None, &options).unwrap();
     let advice = found.to_do.iter().find(|advice| advice.code == Code::EndpointSelectorOverridden).unwrap();
     assert_ne!(found.verdict.code, Code::EndpointSelectorOverridden, "it is information");
     let changes = advice.remedy.steps.iter().filter(|step| step.changes());
@@ -134,6 +134,6 @@ fn a_service_with_the_annotation_is_ok() {
     let objects = [node, service, pod(1, &json!({"app": "web"}), true), published, selector(&json!({}))];
     let objects = Objects::read(objects).unwrap();
     let options = Options::default().with_known(Known { endpoints: false, nodes: false, ..Known::ALL });
-    let found = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+    let found = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
     assert_eq!(found.verdict.status, Status::Ok, "{:#?}", found.verdict);
 }

@@ -44,7 +44,7 @@ fn objects(annotation: Option<&str>, endpoints: Option<Value>) -> Objects {
 
 fn explained(objects: &Objects, options: &Options) -> Explanation {
     let now: Timestamp = NOW.parse().unwrap();
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     explain(objects, &ObjectKey::new("default", "web"), &topology, now, None, options).unwrap()
 }
 

@@ -95,7 +95,7 @@ fn objects(others: &[Value]) -> Objects {
 }
 
 fn explained(objects: &Objects) -> Explanation {
-    explain(objects, &key(), &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(objects, &key(), &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 /// Returns all texts about a Service: what each command of the plugin prints.
@@ -123,7 +123,7 @@ fn left(pods: &[usize]) -> Value {
 /// Returns the objects with those that the controllers create.
 fn settled(others: &[Value]) -> Objects {
     let objects = objects(others);
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(), now(), &Options::default());
     let stored = |kind: &str, name: &str, mut json: Value| {
         json["kind"] = kind.into();
         json["metadata"]["name"] = name.into();
@@ -153,7 +153,7 @@ fn a_selector_of_the_name_in_another_namespace_is_named() {
         let advice = found.to_do.iter().find(|advice| advice.code == Code::EndpointSelectorNotFound).unwrap();
         let mut options = Options::default();
         options.other_namespaces = false;
-        let hidden = explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+        let hidden = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
         assert!(!format!("{:?}", hidden.to_do).contains(namespaces[0]), "its reader may not see others");
         advice.message.clone()
     };
@@ -238,7 +238,7 @@ fn an_attached_service_is_planned_as_with_a_selector() {
     let attached = objects(&[service(&json!({})), selector(&labels)]);
     let selecting = objects(&[service(&json!({"selector": {"app": "web"}}))]);
     let endpoints = |objects: &Objects| {
-        let planned = Planned::new(objects, &key(), &objects.topology(0.0), now(), &Options::default());
+        let planned = Planned::new(objects, &key(), &objects.topology(), now(), &Options::default());
         let created: Vec<_> = planned.slice_writes().flat_map(|writes| writes.create.clone()).collect();
         let labels: StringMap = created[0].metadata.labels.clone();
         (created.into_iter().map(|slice| slice.endpoints).collect::<Vec<_>>(), labels)
@@ -249,7 +249,7 @@ fn an_attached_service_is_planned_as_with_a_selector() {
         labels.get("endpointslice.kubernetes.io/managed-by").map(|it| &**it),
         Some(SELECTOR_CONTROLLER)
     );
-    let planned = Planned::new(&attached, &key(), &attached.topology(0.0), now(), &Options::default());
+    let planned = Planned::new(&attached, &key(), &attached.topology(), now(), &Options::default());
     assert!(planned.endpoints.is_none(), "an attached Service has no Endpoints");
 }
 
@@ -258,7 +258,7 @@ fn a_pod_is_told_which_selector_selects_it_and_which_requirement_it_does_not_mee
     let objects = settled(&[service(&json!({})), stable()]);
     let text = |name: &str| {
         let pod = ObjectKey::new("default", name);
-        let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &Options::default()).unwrap();
+        let says = explain_pod(&objects, &pod, &objects.topology(), now(), &Options::default()).unwrap();
         says.text(Layout::NARROW, now()).render(Colors::Off)
     };
     insta::assert_snapshot!(["web-1", "web-4"].map(text).join("\n"));
@@ -271,11 +271,11 @@ fn selectors_that_could_not_be_read_are_not_missing() {
     let none = objects(&[service(&json!({})), own(&[1, 2])]);
     let options = Options::default().with_known(Known { selectors: false, ..Known::ALL });
     for objects in [&all, &none] {
-        let explanation = explain(objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap();
+        let explanation = explain(objects, &key(), &objects.topology(), now(), None, &options).unwrap();
         assert_eq!(explanation.codes(), [Code::NotKnown], "{:?}", explanation.verdict);
         assert!(diff(objects, now(), &options).unwrap().is_empty());
     }
-    let explanation = explain(&all, &key(), &all.topology(0.0), now(), None, &options).unwrap();
+    let explanation = explain(&all, &key(), &all.topology(), now(), None, &options).unwrap();
     insta::assert_snapshot!(explanation.text(Layout::NARROW, now()).render(Colors::Off));
 }
 

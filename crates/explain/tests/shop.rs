@@ -23,7 +23,7 @@ pub(crate) fn now() -> Timestamp {
 
 fn explained(objects: &Objects, name: &str) -> Explanation {
     let key = ObjectKey::new("shop", name);
-    explain(objects, &key, &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(objects, &key, &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn endpoints_that_somebody_else_wrote() {
 fn a_pod_and_the_services_that_select_it() {
     let objects = objects();
     let key = ObjectKey::new("shop", "frontend-7dfbff9db-gnqg8");
-    let says = explain_pod(&objects, &key, &objects.topology(0.0), now(), &Options::default()).unwrap();
+    let says = explain_pod(&objects, &key, &objects.topology(), now(), &Options::default()).unwrap();
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 

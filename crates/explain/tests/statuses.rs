@@ -22,7 +22,7 @@ fn told(spec: &Value, status: &Value) -> String {
     let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
     let key = ObjectKey::new("default", "web");
     let options = Options::default();
-    let explained = explain(&objects, &key, &objects.topology(0.0), now, None, &options).unwrap();
+    let explained = explain(&objects, &key, &objects.topology(), now, None, &options).unwrap();
     let pod = &explained.pods[0];
     let remedy = pod.remedy().unwrap();
     let commands: String = remedy.commands().map(|command| format!("\n  {command}")).collect();
@@ -206,7 +206,7 @@ fn deleted(nodes: &[&str], condition: &Value, keep_others: bool) -> String {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
     let key = ObjectKey::new("default", "web");
-    let explained = explain(&objects, &key, &objects.topology(0.0), now, None, &Options::default()).unwrap();
+    let explained = explain(&objects, &key, &objects.topology(), now, None, &Options::default()).unwrap();
     let of_pods = explained.to_do.iter().filter(|advice| advice.pods > 0);
     let texts = of_pods.map(|advice| {
         let commands: String = advice.remedy.commands().map(|command| format!("\n  {command}")).collect();

@@ -28,7 +28,7 @@ fn written(mut cluster: Cluster) -> Cluster {
         let objects = objects(&cluster);
         let keys: Vec<ObjectKey> = objects.services().cloned().collect();
         for key in keys {
-            let planned = Planned::new(&objects, &key, &objects.topology(0.0), now(), &Options::upstream());
+            let planned = Planned::new(&objects, &key, &objects.topology(), now(), &Options::upstream());
             cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
             cluster = planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
         }
@@ -103,7 +103,7 @@ fn nothing_is_wrong_with_what_the_managers_of_three_versions_write() {
 fn explained(values: Vec<Value>) -> Explanation {
     let objects = Objects::read(values).unwrap();
     let key = ObjectKey::new("default", "web");
-    explain(&objects, &key, &objects.topology(0.0), now(), None, &Options::default()).unwrap()
+    explain(&objects, &key, &objects.topology(), now(), None, &Options::default()).unwrap()
 }
 
 /// Returns status, codes and the remedies of the problems.

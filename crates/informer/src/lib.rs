@@ -41,7 +41,6 @@ pub mod metrics;
 mod object;
 mod options;
 mod reflector;
-mod shard;
 mod store;
 mod wire;
 
@@ -53,7 +52,6 @@ pub use reflector::history::StorageWentBack;
 pub use reflector::run::run;
 pub use reflector::status::{KindFailure, KindStatus, ListWatchVerb};
 pub use reflector::version_check::{VersionUnknown, server_version_of};
-pub use shard::{InvalidShard, Shard};
 pub use store::long_work::long_work;
 pub use store::pod_log::{PodCursor, PodLogOptions};
 pub use store::watched_namespaces::{Scope, WatchedNamespaces};

@@ -3,11 +3,7 @@
 //! [`Cluster::new`](crate::Cluster::new) registers the handles once: install the recorder before,
 //! or create the cluster inside `metrics::with_local_recorder`.
 
-use kube_endpoint_core_model::ResourceVersion;
-use metrics::{
-    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
-    histogram,
-};
+use metrics::{Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge};
 
 use crate::Kind;
 
@@ -18,28 +14,15 @@ pub const EVENTS: &str = "informer_events_total";
 pub const UNDECODABLE: &str = "informer_undecodable_total";
 /// Existing objects that the reflector could not decode when it last received them, by `kind`.
 pub const UNDECODABLE_OBJECTS: &str = "informer_undecodable_objects";
-/// Objects of other shards that a reflector received and dropped, by `kind`.
-pub const OUT_OF_VIEW: &str = "informer_out_of_view_total";
 /// Complete lists that reflectors began, by `kind` and `reason` (see [`RelistReason`]).
 pub const RELISTS: &str = "informer_relists_total";
 /// Lists and watches that failed, by `kind` and `reason` (see [`WatchErrorReason`]).
 pub const WATCH_ERRORS: &str = "informer_watch_errors_total";
 /// Objects in a store, by `kind`.
 pub const OBJECTS: &str = "informer_objects";
-/// The last 15 digits of the resource version up to which a store shows the cluster. This and the
-/// next two are client-go's (`cache.InformerMetricsProvider`), by `name`, `group`, `version` and
-/// `resource`.
-pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
-/// Events that wait until the store has applied those before them.
-pub const QUEUED_ITEMS: &str = "informer_queued_items";
-/// Seconds from taking an event until the handlers have returned.
-pub const PROCESSING_LATENCY: &str = "informer_processing_latency_seconds";
 /// Seconds since the server last sent something about a synced kind: an object, a bookmark or a
 /// list. The store may be behind by this time. By `kind`.
 pub const LAG: &str = "informer_lag_seconds";
-/// client-go's buckets of [`PROCESSING_LATENCY`], in seconds.
-pub const PROCESSING_LATENCY_BUCKETS: [f64; 12] =
-    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// 1 if a complete list has filled a store, otherwise 0, by `kind`.
 pub const SYNCED: &str = "informer_synced";
 /// 1 for the reason why the last list or watch of a kind failed, until one succeeds; otherwise 0.
@@ -49,9 +32,6 @@ pub const FAILING: &str = "informer_failing";
 /// Namespaces in which the lists or watches of a kind keep failing, while those of others succeed,
 /// by `kind`.
 pub const UNREADABLE_NAMESPACES: &str = "informer_unreadable_namespaces";
-
-/// The label `name` of client-go's metrics.
-const INFORMER_NAME: &str = "kube-endpoint-manager";
 
 /// The reason why a reflector lists a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,11 +128,7 @@ pub(crate) struct KindMetrics {
     pub(crate) bookmarks: Counter,
     pub(crate) undecodable: Counter,
     pub(crate) undecodable_objects: Gauge,
-    pub(crate) out_of_view: Counter,
     pub(crate) objects: Gauge,
-    store_resource_version: Gauge,
-    pub(crate) queued_items: Gauge,
-    pub(crate) processing_latency: Histogram,
     pub(crate) lag: Gauge,
     pub(crate) synced: Gauge,
     pub(crate) unreadable_namespaces: Gauge,
@@ -168,12 +144,6 @@ impl KindMetrics {
     }
 
     pub(crate) fn new(kind: Kind) -> Self {
-        let upstream = [
-            ("name", INFORMER_NAME),
-            ("group", kind.api_group()),
-            ("version", kind.api_version()),
-            ("resource", kind.name()),
-        ];
         let kind = kind.name();
         let events = |what: &'static str| counter!(EVENTS, "kind" => kind, "type" => what);
         Self {
@@ -183,11 +153,7 @@ impl KindMetrics {
             bookmarks: events("bookmark"),
             undecodable: counter!(UNDECODABLE, "kind" => kind),
             undecodable_objects: gauge!(UNDECODABLE_OBJECTS, "kind" => kind),
-            out_of_view: counter!(OUT_OF_VIEW, "kind" => kind),
             objects: gauge!(OBJECTS, "kind" => kind),
-            store_resource_version: gauge!(STORE_RESOURCE_VERSION, &upstream),
-            queued_items: gauge!(QUEUED_ITEMS, &upstream),
-            processing_latency: histogram!(PROCESSING_LATENCY, &upstream),
             lag: gauge!(LAG, "kind" => kind),
             synced: gauge!(SYNCED, "kind" => kind),
             unreadable_namespaces: gauge!(UNREADABLE_NAMESPACES, "kind" => kind),
@@ -198,11 +164,6 @@ impl KindMetrics {
             failing: WatchErrorReason::ALL
                 .map(|reason| gauge!(FAILING, "kind" => kind, "reason" => reason.as_str())),
         }
-    }
-
-    pub(crate) fn set_store_resource_version(&self, version: ResourceVersion) {
-        // A gauge is a floating-point number, which holds 15 digits exactly.
-        self.store_resource_version.set((version.0 % 1_000_000_000_000_000) as f64);
     }
 
     pub(crate) fn relist(&self, reason: RelistReason) {
@@ -230,20 +191,9 @@ pub(crate) fn describe() {
     describe_counter!(EVENTS, "Events that the store of a kind took.");
     describe_counter!(UNDECODABLE, "Times that an object was delivered that could not be decoded.");
     describe_gauge!(UNDECODABLE_OBJECTS, "Objects that could not be decoded when they were last delivered.");
-    describe_counter!(OUT_OF_VIEW, "Objects of other shards that were received, and dropped.");
     describe_counter!(RELISTS, "Complete lists that were begun, by reason.");
     describe_counter!(WATCH_ERRORS, "Lists and watches that failed, by reason.");
     describe_gauge!(OBJECTS, "Objects in the store of a kind.");
-    describe_gauge!(
-        STORE_RESOURCE_VERSION,
-        "[ALPHA] The 15 least significant digits of the resource version of the store."
-    );
-    describe_gauge!(QUEUED_ITEMS, "[ALPHA] Number of items currently queued in the FIFO.");
-    describe_histogram!(
-        PROCESSING_LATENCY,
-        Unit::Seconds,
-        "[ALPHA] Time taken to process events after popping from the queue."
-    );
     describe_gauge!(
         LAG,
         Unit::Seconds,

@@ -10,7 +10,6 @@ pub(crate) mod status;
 pub(crate) mod version_check;
 
 use futures::FutureExt;
-use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::{Interner, ResourceVersion};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -100,20 +99,18 @@ impl<'a, T: Object> Reflector<'a, T> {
             self.cluster.inner.progress.begin_list(T::KIND, &self.scope);
         }
         let path = list_path(&self.target, listing.limit, listing.token.as_deref());
-        let (mut body, content_type) = get(&self.client, &path, self.options.idle_timeout).await?;
+        let idle_timeout = self.options.idle_timeout;
+        let (mut body, content_type) = get(&self.client, &path, idle_timeout).await?;
         let mut parts = ListParts::new(content_type, T::RESOURCE.list_kind);
         let mut builder = ListBuilder::default();
-        while let Some(chunk) = next_chunk(&mut body, self.options.idle_timeout).await? {
-            parts.push(chunk);
-            while let Some(item) = parts.next()? {
-                match self.decode_item(content_type, &item)? {
-                    Decoded::Watched(item) => builder.add(item),
-                    Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::Unwatched(_) => {}
-                }
-            }
+        let mut add = |raw: Raw<'_>| match self.decode(raw) {
+            Ok(item) => builder.add(item),
+            Err(object) => builder.put_undecodable(object.key),
+        };
+        while let Some(chunk) = next_chunk(&mut body, idle_timeout).await? {
+            parts.push(chunk, &mut add)?;
         }
-        let page = parts.finish::<T>()?;
+        let page = parts.finish::<T>(add)?;
         if page.next.as_ref().is_some_and(|next| listing.tokens.contains(next)) {
             return Err(ListWatchError::SamePage);
         }
@@ -276,10 +273,9 @@ impl<'a, T: Object> Reflector<'a, T> {
             Frame::Added(raw) | Frame::Modified(raw) => {
                 let is_new = matches!(frame, Frame::Added(_));
                 match self.decode(raw) {
-                    Decoded::Watched(item) if is_new => builder.add(item),
-                    Decoded::Watched(item) => builder.put(item),
-                    Decoded::Undecodable(object) => builder.put_undecodable(object.key),
-                    Decoded::Unwatched(_) => {}
+                    Ok(item) if is_new => builder.add(item),
+                    Ok(item) => builder.put(item),
+                    Err(object) => builder.put_undecodable(object.key),
                 }
             }
             Frame::Deleted(raw) => {
@@ -301,24 +297,17 @@ impl<'a, T: Object> Reflector<'a, T> {
                 (StreamEvent::Bookmark(resource_version), resource_version)
             }
             Frame::Added(raw) | Frame::Modified(raw) => match self.decode(raw) {
-                Decoded::Watched(item) => {
+                Ok(item) => {
                     if !self.undecodable.is_empty() {
                         self.undecodable.remove(&item.key());
                     }
                     let version = item.resource_version();
                     (StreamEvent::Applied(item), version)
                 }
-                Decoded::Unwatched(version) => (StreamEvent::Bookmark(version), version),
                 // The store keeps the last view of the object, and the watch continues after it.
-                Decoded::Undecodable(object) => {
-                    (StreamEvent::Bookmark(object.resource_version), object.resource_version)
-                }
+                Err(object) => (StreamEvent::Bookmark(object.resource_version), object.resource_version),
             },
             Frame::Deleted(raw) => match decode::object::<T>(raw, &mut self.interner) {
-                Ok(last) if !self.is_watched(&last) => {
-                    let version = last.resource_version();
-                    (StreamEvent::Bookmark(version), version)
-                }
                 Ok(last) => {
                     self.undecodable.remove(&last.key());
                     let version = last.resource_version();
@@ -361,15 +350,7 @@ impl<'a, T: Object> Reflector<'a, T> {
         }
     }
 
-    /// Decodes an item of a list.
-    fn decode_item(&mut self, content_type: ContentType, item: &[u8]) -> Result<Decoded<T>, ListWatchError> {
-        match content_type {
-            ContentType::Json => Ok(self.decode(decode::raw(&decode::text(item))?)),
-            ContentType::Protobuf => Ok(self.decode(Raw::Protobuf(item))),
-        }
-    }
-
-    fn decode(&mut self, raw: Raw<'_>) -> Decoded<T> {
+    fn decode(&mut self, raw: Raw<'_>) -> Result<T, Undecodable> {
         let ledger = self.cluster.ledger(T::KIND);
         let decoded = if ledger.is_empty() {
             decode::object::<T>(raw, &mut self.interner)
@@ -377,45 +358,17 @@ impl<'a, T: Object> Reflector<'a, T> {
             echo::object::<T>(raw, ledger, &mut self.interner)
         };
         match decoded {
-            Ok(item) if !self.is_watched(&item) => {
-                self.metrics().out_of_view.increment(1);
-                Decoded::Unwatched(item.resource_version())
-            }
             Ok(mut item) => {
                 item.share_strings(self.cluster);
                 if self.cluster.summarizes_endpoints() {
                     item.summarize();
                 }
-                Decoded::Watched(item)
+                Ok(item)
             }
-            Err(object) => match &object.key {
-                Some(key) if !self.covers(&key.namespace) => Decoded::Unwatched(object.resource_version),
-                _ => {
-                    self.undecodable.report(&object);
-                    Decoded::Undecodable(object)
-                }
-            },
+            Err(object) => {
+                self.undecodable.report(&object);
+                Err(object)
+            }
         }
     }
-
-    /// Returns true if the object is in a watched namespace.
-    fn is_watched(&self, item: &T) -> bool {
-        let is_whole_cluster =
-            self.scope == Scope::All && self.cluster.watched_namespaces().shard().is_none();
-        is_whole_cluster || self.covers(&item.key().namespace)
-    }
-
-    fn covers(&self, namespace: &str) -> bool {
-        self.scope.contains(namespace) && self.cluster.watched_namespaces().contains(T::KIND, namespace)
-    }
-}
-
-/// An object that the reflector received.
-enum Decoded<T> {
-    /// It is in a watched namespace.
-    Watched(T),
-    /// It is in another namespace. This is its version.
-    Unwatched(ResourceVersion),
-    /// It cannot be decoded.
-    Undecodable(Undecodable),
 }

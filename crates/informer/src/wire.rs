@@ -6,7 +6,6 @@ pub(crate) mod echo;
 pub(crate) mod frame_splitter;
 pub(crate) mod line_splitter;
 pub(crate) mod list_parts;
-pub(crate) mod list_splitter;
 pub(crate) mod pieces;
 pub(crate) mod protobuf_list;
 pub(crate) mod protobuf_watch;

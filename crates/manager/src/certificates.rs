@@ -257,11 +257,11 @@ mod tests {
             let series = |in_use: &[CertificateInUse]| {
                 *current.lock() = in_use.to_vec();
                 certificates.update_metrics();
-                let page = crate::metrics::sorted(&recorder.handle().render());
-                page.lines()
-                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                    .collect::<Vec<_>>()
-                    .join("\n")
+                let page = crate::metrics::without_removed(&recorder.handle().render());
+                let mut lines: Vec<&str> =
+                    page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+                lines.sort_unstable();
+                lines.join("\n")
             };
             assert_eq!(series(&[]), "");
             let client = "certificate_expiration_timestamp_seconds{certificate=\"api_server_client\"} 1798761600\n\

@@ -36,18 +36,15 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         controller_field_managers,
         mirroring_batch_period,
         min_resync_period,
-        topology_node_tolerance,
         shutdown_timeout,
         master,
         leader_election,
         serving,
         tracing,
         logging_format,
-        audit_log,
         dry_run,
         namespaces,
         service_selector,
-        shard,
     } = settings;
     let controllers: Vec<&str> = controllers.iter().map(|name| name.as_str()).collect();
     let gates: Map<String, Value> =
@@ -73,7 +70,6 @@ pub(crate) fn configz(settings: &Settings) -> Value {
         "controllerFieldManagers": &**controller_field_managers,
         "mirroringEndpointsliceUpdatesBatchPeriod": duration(mirroring_batch_period),
         "minResyncPeriod": duration(min_resync_period),
-        "topologyNodeTolerance": topology_node_tolerance,
         "controllerShutdownTimeout": duration(shutdown_timeout),
         "master": master.as_deref().map(url),
         "leaderElection": leader_election.as_ref().map(leader_election_json),
@@ -86,11 +82,9 @@ pub(crate) fn configz(settings: &Settings) -> Value {
             LoggingFormat::Text => "text",
             LoggingFormat::Json => "json",
         },
-        "auditLogFile": audit_log,
         "dryRun": dry_run,
         "namespaces": namespaces,
         "serviceSelector": service_selector.as_ref().map(ToString::to_string),
-        "shard": shard.as_ref().map(ToString::to_string),
     })
 }
 

@@ -42,7 +42,6 @@
 //! - `ui` adds the status page `/ui`.
 //! - `otlp` adds the export of traces.
 
-mod audit;
 mod certificates;
 pub mod command_line;
 mod configz;
@@ -79,7 +78,6 @@ mod traces;
 mod ui;
 mod write_log;
 
-pub use audit::{AuditLog, AuditLogError};
 pub use command_line::{CommandLine, CommandLineError, ConfigFileError};
 pub use connect::{ConnectError, connect};
 pub use controller_name::ControllerName;

@@ -12,7 +12,6 @@ mod tasks;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube_endpoint_api_client::{ApiClient, CertificateUse};
@@ -28,9 +27,6 @@ use election::Candidate;
 pub use error::ManagerError;
 pub use handle::ManagerHandle;
 use running::Running;
-
-/// The time limit for the last lines of the audit log.
-const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Controllers over one informer layer, ready to run.
 pub struct Manager {
@@ -69,8 +65,7 @@ impl Manager {
     /// # Errors
     ///
     /// [`ManagerError::Rate`] if `settings.qps` or `settings.burst` is invalid,
-    /// [`ManagerError::LeaderElection`] if `settings.leader_election` is,
-    /// [`ManagerError::AuditLog`] if `settings.audit_log` cannot be opened.
+    /// [`ManagerError::LeaderElection`] if `settings.leader_election` is.
     pub fn new(
         client: ApiClient,
         settings: &Settings,
@@ -105,7 +100,7 @@ impl Manager {
         seed: u64,
     ) -> Result<Self, ManagerError> {
         let client = client.with_content_type(settings.content_type);
-        let mut blueprint = Blueprint::new(client.clone(), settings.clone(), clock, seed)?;
+        let mut blueprint = Blueprint::new(client.clone(), settings.clone(), clock, seed);
         let parts = blueprint.build(Start::Process)?;
         let election_seeds = (blueprint.seeds.next(), blueprint.seeds.next());
         let candidate = |settings| {
@@ -196,7 +191,6 @@ impl Manager {
     /// manager then returns at once, because it must not run without one of its parts.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ManagerError> {
         let handle = self.handle.clone();
-        let audit = self.blueprint.audit.clone();
         let mut running = Running::start(self);
         let result = running.run(shutdown).await;
         handle.set_leading(false);
@@ -205,9 +199,6 @@ impl Manager {
             && let Some(task) = error.task()
         {
             handle.set_dead_task(task);
-        }
-        if let Some(audit) = audit {
-            audit.flush(AUDIT_TIMEOUT).await;
         }
         result
     }

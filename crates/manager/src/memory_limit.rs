@@ -120,7 +120,7 @@ fn address_space(status: &str) -> u64 {
 /// not tell.
 async fn counts(client: &ApiClient, settings: &Settings) -> Option<Counts> {
     let mut scopes: Vec<String> = settings.namespaces.iter().map(|it| format!("/namespaces/{it}")).collect();
-    if scopes.is_empty() || settings.shard.is_some() {
+    if scopes.is_empty() {
         scopes = vec![String::new()];
     }
     let mut all = Counts::default();
@@ -128,8 +128,7 @@ async fn counts(client: &ApiClient, settings: &Settings) -> Option<Counts> {
         all.services += count(client, &format!("/api/v1{scope}/services?limit=1")).await?;
         all.pods += count(client, &format!("/api/v1{scope}/pods?limit=1")).await?;
     }
-    let shards = settings.shard.map_or(1, |shard| u64::from(shard.count()));
-    Some(Counts { services: all.services / shards, pods: all.pods / shards })
+    Some(all)
 }
 
 /// Returns the number of objects of a list, by its first page.
@@ -159,7 +158,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-    use kube_endpoint_informer::Shard;
     use kube_endpoint_testing::Cluster;
 
     use super::*;
@@ -219,13 +217,12 @@ mod tests {
         let cluster = Cluster::new().node("a").service("web").pods("web", 3).service("api");
         let server = EmbeddedApiServer::builder().load(cluster.objects().iter().cloned()).build().unwrap();
         let client = ApiClient::for_tests(server.service());
-        let counted = async |namespaces: &[&str], shard: Option<Shard>| {
+        let counted = async |namespaces: &[&str]| {
             let namespaces = namespaces.iter().map(|it| (*it).to_owned()).collect();
-            counts(&client, &Settings { namespaces, shard, ..Settings::default() }).await.unwrap()
+            counts(&client, &Settings { namespaces, ..Settings::default() }).await.unwrap()
         };
-        assert_eq!(counted(&[], None).await, Counts { services: 2, pods: 3 });
-        assert_eq!(counted(&["default", "other"], None).await, Counts { services: 2, pods: 3 });
-        assert_eq!(counted(&["other"], None).await, Counts::default());
-        assert_eq!(counted(&[], Some(Shard::new(0, 2).unwrap())).await, Counts { services: 1, pods: 1 });
+        assert_eq!(counted(&[]).await, Counts { services: 2, pods: 3 });
+        assert_eq!(counted(&["default", "other"]).await, Counts { services: 2, pods: 3 });
+        assert_eq!(counted(&["other"]).await, Counts::default());
     }
 }

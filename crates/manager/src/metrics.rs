@@ -16,9 +16,6 @@
     feature = "selectors"
 ))]
 mod catalogue;
-mod sorted;
-
-pub(crate) use sorted::sorted;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
 
@@ -37,16 +34,19 @@ pub fn metrics_recorder() -> Result<PrometheusRecorder, BuildError> {
     Ok(builder.build_recorder())
 }
 
+/// Returns a page of metrics without samples that are NaN: the exporter cannot forget a gauge whose
+/// object is gone.
+pub(crate) fn without_removed(page: &str) -> String {
+    page.split_inclusive('\n').filter(|line| !line.trim_end().ends_with(" NaN")).collect()
+}
+
 /// Returns the names and buckets of the histograms of this build.
 fn histograms() -> Vec<(&'static str, Vec<f64>)> {
-    use kube_endpoint_informer::metrics::{PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS};
-
     let queues = kube_endpoint_workqueue::HISTOGRAM_NAMES
         .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec()));
     [
         queues.to_vec(),
         kube_endpoint_api_client::buckets(),
-        vec![(PROCESSING_LATENCY, PROCESSING_LATENCY_BUCKETS.to_vec())],
         #[cfg(feature = "_controllers")]
         kube_endpoint_controller_runtime::buckets(),
         #[cfg(feature = "endpointslice")]

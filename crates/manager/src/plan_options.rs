@@ -8,14 +8,11 @@ use crate::settings::Settings;
 #[cfg(any(feature = "endpointslice", feature = "selectors", feature = "ui"))]
 pub(crate) fn slices(settings: &Settings) -> kube_endpoint_slice_plan::PlanOptions {
     let is_on = |gate| settings.gates.is_on(gate);
-    let tolerance = if is_on(Gate::TopologyNodeTolerance) { settings.topology_node_tolerance } else { 0.0 };
     kube_endpoint_slice_plan::PlanOptions::default()
         .with_max_endpoints_per_slice(settings.max_endpoints_per_slice)
-        .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
         .with_safe_write_order(is_on(Gate::SafeWriteOrder))
         .with_slice_compaction(is_on(Gate::SliceCompaction))
         .with_headless_label_repair(is_on(Gate::HeadlessLabelRepair))
-        .with_topology_node_tolerance(tolerance)
 }
 
 /// Returns the options of the endpoint selector controller's plan.
@@ -33,7 +30,6 @@ pub(crate) fn endpoints(settings: &Settings) -> kube_endpoint_endpoints_controll
     kube_endpoint_endpoints_controller::PlanOptions::default()
         .with_keep_equal_truncated(is_on(Gate::EndpointsKeepTruncated))
         .with_ignore_reserved_labels(is_on(Gate::EndpointsIgnoreReservedLabels))
-        .with_tolerate_unready_annotation(is_on(Gate::TolerateUnreadyAnnotation))
 }
 
 /// Returns the options of the mirroring controller's plan.

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::configz::configz;
 use crate::connect::{ConnectError, connect};
 use crate::manager::{Manager, ManagerHandle};
-use crate::metrics::{metrics_recorder, sorted};
+use crate::metrics::{metrics_recorder, without_removed};
 use crate::open_files::connections_that_fit;
 use crate::own_thread::on_own_thread;
 use crate::process_metrics::{ProcessMetrics, with_cpu_time};
@@ -266,7 +266,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
                 running.cluster().update_metrics();
                 process.update();
                 certificates.update_metrics();
-                sorted(&with_cpu_time(metrics.render()))
+                without_removed(&with_cpu_time(metrics.render()))
             }) as Page<String>
         }),
         slis: Some(slis),

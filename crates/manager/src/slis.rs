@@ -9,7 +9,6 @@ use std::sync::Arc;
 use metrics::{Recorder, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
-use crate::metrics::sorted;
 use crate::process_metrics::ProcessMetrics;
 
 /// Gauge: 1 if the last run of a check succeeded, otherwise 0; by `name` and `type` (`healthz`,
@@ -59,7 +58,7 @@ impl Slis {
 
     /// Returns the page, in Prometheus' text format.
     pub fn render(&self) -> String {
-        sorted(&self.0.handle().render())
+        self.0.handle().render()
     }
 }
 

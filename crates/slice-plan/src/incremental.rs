@@ -84,12 +84,8 @@ impl PlanState {
         if candidates.groups.len() != 1 || !candidates.errors.is_empty() {
             return None;
         }
-        let mut plan = Plan {
-            warning: self.warning.clone(),
-            hinted: inputs.hinted.clone(),
-            stats: plan_stats(service, strategy),
-            ..Plan::default()
-        };
+        let mut plan =
+            Plan { hinted: inputs.hinted.clone(), stats: plan_stats(service, strategy), ..Plan::default() };
         for (number, family) in service.slice_families().into_iter().enumerate() {
             let state = self.families.get(number)?;
             let part = Part::of(&self, state, family, &candidates, changed);
@@ -255,7 +251,6 @@ impl<'c, 'a> Part<'c, 'a> {
             group_of: [(PortSet::new(&self.group.ports), group)].into(),
             verdicts: Vec::new(),
             errors: Vec::new(),
-            warning: None,
         }
     }
 

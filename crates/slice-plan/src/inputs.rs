@@ -129,11 +129,6 @@ pub struct PlanOptions {
     pub max_endpoints_per_slice: usize,
     /// The value of the managed-by label.
     pub manager: Text,
-    /// Gate: the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints` overrides
-    /// `publishNotReadyAddresses`; see
-    /// [`publish_not_ready`](kube_endpoint_core_model::publish::publish_not_ready). Upstream no
-    /// longer reads it; off by default.
-    pub tolerate_unready_annotation: bool,
     /// Gate: if no order of updates keeps every ready pod in some slice after each of them, the
     /// plan creates a slice first. Upstream makes fewer writes then, in any order. On by default.
     pub safe_write_order: bool,
@@ -144,9 +139,6 @@ pub struct PlanOptions {
     /// Service. kube-proxy ignores a slice on which the label is left over. Upstream does not
     /// compare it. On by default.
     pub headless_label_repair: bool,
-    /// Gate: up to this share (0 to 1) of the nodes may lack zone or CPU; the ratios then ignore
-    /// these nodes. Upstream removes all hints for the first such node. Zero by default.
-    pub topology_node_tolerance: f64,
 }
 
 impl Default for PlanOptions {
@@ -154,11 +146,9 @@ impl Default for PlanOptions {
         Self {
             max_endpoints_per_slice: DEFAULT_MAX_ENDPOINTS_PER_SLICE,
             manager: ENDPOINTSLICE_CONTROLLER.into(),
-            tolerate_unready_annotation: false,
             safe_write_order: true,
             slice_compaction: false,
             headless_label_repair: true,
-            topology_node_tolerance: 0.0,
         }
     }
 }
@@ -167,11 +157,6 @@ impl PlanOptions {
     /// Sets [`max_endpoints_per_slice`](Self::max_endpoints_per_slice).
     pub fn with_max_endpoints_per_slice(self, max_endpoints_per_slice: usize) -> Self {
         Self { max_endpoints_per_slice, ..self }
-    }
-
-    /// Sets [`tolerate_unready_annotation`](Self::tolerate_unready_annotation).
-    pub fn with_tolerate_unready_annotation(self, tolerate_unready_annotation: bool) -> Self {
-        Self { tolerate_unready_annotation, ..self }
     }
 
     /// Sets [`safe_write_order`](Self::safe_write_order).
@@ -198,10 +183,5 @@ impl PlanOptions {
     /// Returns true if the plan need not write a slice for its headless label.
     pub(super) fn accepts_headless_label(&self, labels: &StringMap, service: &Service) -> bool {
         !self.headless_label_repair || slice_labels::headless_label_is_right(labels, service)
-    }
-
-    /// Sets [`topology_node_tolerance`](Self::topology_node_tolerance).
-    pub fn with_topology_node_tolerance(self, topology_node_tolerance: f64) -> Self {
-        Self { topology_node_tolerance, ..self }
     }
 }

@@ -68,7 +68,6 @@ pub use topology::{HintedState, TopologyState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, ReadyPods, Service, StringMap, Writes};
@@ -100,9 +99,9 @@ fn exclusive(inputs: &PlanInputs<'_>) -> Plan {
     static NOBODY: ReadyPods = ReadyPods::Leader(None);
     let planned = |inputs: &PlanInputs<'_>| plan_of(inputs, &mut Candidates::new(inputs));
     let plan = planned(inputs);
-    let (publishes_unready, _) =
-        publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
-    if publishes_unready || !makes_ready_beside_another(&plan, inputs.existing_slices) {
+    if inputs.service.publish_not_ready_addresses
+        || !makes_ready_beside_another(&plan, inputs.existing_slices)
+    {
         return plan;
     }
     Plan { again: true, ..planned(&inputs.clone().with_ready_pods(Some(&NOBODY))) }
@@ -138,7 +137,6 @@ fn plan_of(inputs: &PlanInputs<'_>, candidates: &mut Candidates<'_>) -> Plan {
     let mut plan = Plan {
         verdicts: std::mem::take(&mut candidates.verdicts),
         errors: std::mem::take(&mut candidates.errors),
-        warning: candidates.warning.take(),
         hinted: inputs.hinted.clone(),
         stats: plan_stats(service, strategy),
         ..Plan::default()

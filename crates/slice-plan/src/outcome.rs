@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 
 use kube_endpoint_core_model::display::{Ports, fmt_lines};
-use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{
     AddressType, EndpointPort, EndpointSlice, ObjectKey, PlannedEvent, PodVerdict, Text, Writes,
 };
@@ -38,9 +37,6 @@ pub struct Plan {
     /// Problems that did not prevent the rest of the plan. The Service has to be synced again
     /// later.
     pub errors: Vec<PlanError>,
-    /// An annotation of the Service that the plan ignores because its value is not a boolean.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warning: Option<UnreadableAnnotation>,
     /// State that the next sync of this Service takes as
     /// [`PlanInputs::hinted`](crate::PlanInputs::hinted).
     pub hinted: HintedState,
@@ -178,7 +174,6 @@ impl Display for Plan {
         let with_writes = self.sub_plans.iter().filter(|sub_plan| !sub_plan.writes.is_empty());
         with_writes.map(|sub_plan| &sub_plan.writes).try_for_each(|writes| writes.fmt(f))?;
         fmt_lines(f, "event ", &self.events)?;
-        fmt_lines(f, "warning: ", &self.warning)?;
         fmt_lines(f, "retry: ", &self.errors)?;
         fmt_lines(f, "", &self.verdicts)?;
         fmt_lines(f, "", self.sub_plans.iter().filter_map(SubPlan::numbers))

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ahash::HashMap;
 use kube_endpoint_core_model::pod::ContainerPorts;
 use kube_endpoint_core_model::port::{PortSet, find_port, slice_ports};
-use kube_endpoint_core_model::publish::{UnreadableAnnotation, publish_not_ready};
 use kube_endpoint_core_model::readiness::endpoint_conditions;
 use kube_endpoint_core_model::slice::EndpointConditions;
 use kube_endpoint_core_model::{
@@ -84,7 +83,6 @@ pub(super) struct Candidates<'a> {
     pub(super) group_of: BTreeMap<PortSet, GroupIndex>,
     pub(super) verdicts: Vec<PodVerdict>,
     pub(super) errors: Vec<PlanError>,
-    pub(super) warning: Option<UnreadableAnnotation>,
 }
 
 impl<'a> Candidates<'a> {
@@ -97,8 +95,7 @@ impl<'a> Candidates<'a> {
     /// because of other pods.
     pub(super) fn of(inputs: &PlanInputs<'a>, pods: &[&'a Pod], known: Option<&PortGroup>) -> Self {
         let families = inputs.service.slice_families();
-        let (publishes_unready, warning) =
-            publish_not_ready(inputs.service, inputs.options.tolerate_unready_annotation);
+        let publishes_unready = inputs.service.publish_not_ready_addresses;
         let mut grouping = Grouping { service: inputs.service, last: None, seen: HashMap::default() };
         let mut nodes = Nodes { lookup: inputs.nodes, seen: HashMap::default() };
         let mut all = Self {
@@ -107,7 +104,6 @@ impl<'a> Candidates<'a> {
             group_of: BTreeMap::new(),
             verdicts: Vec::with_capacity(pods.len()),
             errors: Vec::new(),
-            warning,
         };
         if let Some(known) = known {
             all.group_of.insert(PortSet::new(&known.ports), all.groups.push(known.clone()));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use kube_endpoint_core_model::port::PortSet;
-use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, ReadyPods, Service, Text};
 
 use super::hints::Strategy;
@@ -33,7 +32,6 @@ pub struct PlanState {
     pub(super) options: PlanOptions,
     ready_pods: Option<ReadyPods>,
     pub(super) group: PortGroup,
-    pub(super) warning: Option<UnreadableAnnotation>,
     /// All slices, by name.
     pub(super) slices: Vec<KeptState>,
     /// The families, in the Service's order.
@@ -119,7 +117,6 @@ impl PlanState {
             options: inputs.options.clone(),
             ready_pods: inputs.ready_pods.cloned(),
             group: group.clone(),
-            warning: plan.warning.clone(),
             slices,
         })
     }

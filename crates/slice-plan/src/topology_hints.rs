@@ -48,7 +48,7 @@ pub(super) fn assign_topology_hints(
     let mut drafts: Vec<&mut Draft<'_>> = slices.written.iter_mut().chain(&mut slices.rehinted).collect();
     let before: Zones =
         drafts.iter().filter_map(|draft| draft.replaces).flat_map(|slice| zones(slice)).collect();
-    assign(topology, &allocations, &mut drafts, &before, &mut hinted)?;
+    assign(&allocations, &mut drafts, &before, &mut hinted)?;
 
     for _ in 1..MAX_ROUNDS {
         // If no zone has more than its maximum, the hints of every slice are right.
@@ -63,7 +63,7 @@ pub(super) fn assign_topology_hints(
             break;
         }
         let before: Zones = drafts.iter().flat_map(|draft| zones(&draft.slice)).collect();
-        assign(topology, &allocations, &mut drafts, &before, &mut hinted_elsewhere)?;
+        assign(&allocations, &mut drafts, &before, &mut hinted_elsewhere)?;
         let after: Zones = drafts.iter().flat_map(|draft| zones(&draft.slice)).collect();
         hinted = hinted_elsewhere;
         if after == before {
@@ -132,7 +132,6 @@ fn find_wrong<'s, 'a>(
 /// Sets the hints of the endpoints of `drafts`, and adds them to `hinted`, which counts the hints
 /// of all other slices. `before` are the hints that the endpoints had.
 fn assign(
-    topology: &TopologyState,
     allocations: &BTreeMap<&Text, Allocation>,
     drafts: &mut [&mut Draft<'_>],
     before: &Zones,
@@ -144,7 +143,6 @@ fn assign(
                 *hinted.entry(zone.clone()).or_default() += 1;
                 endpoint.hints = Some(for_zone(zone));
             }
-            None if topology.is_tolerant() => hint_any_zone(endpoint, allocations, before, hinted),
             None => return Err(Disabled::NoZoneSpecified),
         }
     }
@@ -170,29 +168,6 @@ fn zones(slice: &EndpointSlice) -> impl Iterator<Item = (Text, Text)> {
 
 fn zone_before<'b>(endpoint: &Endpoint, before: &'b Zones) -> Option<&'b Text> {
     before.get(&endpoint.target_ref.as_ref()?.name)
-}
-
-/// Gives an endpoint without a zone a hint for the zone of its hint before, or else for the zone
-/// that lacks most endpoints. If one endpoint has no hint, kube-proxy ignores the hints of all.
-fn hint_any_zone(
-    endpoint: &mut Endpoint,
-    allocations: &BTreeMap<&Text, Allocation>,
-    before: &Zones,
-    hinted: &mut ByZone,
-) {
-    let count = |zone: &Text| hinted.get(zone).copied().unwrap_or_default();
-    let has_room =
-        |zone: &&Text| allocations.get(zone).is_some_and(|allocation| count(zone) < allocation.maximum);
-    let lack = |zone: &Text, allocation: &Allocation| allocation.desired - count(zone) as f64;
-    let most_lacking = || {
-        let by_lack = allocations.iter().map(|(zone, allocation)| (*zone, lack(zone, allocation)));
-        // Among zones with the same lack, the first by name.
-        by_lack.reduce(|most, next| if next.1 > most.1 { next } else { most }).map(|(zone, _)| zone)
-    };
-    if let Some(zone) = zone_before(endpoint, before).filter(has_room).or_else(most_lacking).cloned() {
-        endpoint.hints = Some(for_zone(&zone));
-        *hinted.entry(zone).or_default() += 1;
-    }
 }
 
 /// Hints endpoints of zones that have too many for zones that have too few (upstream

@@ -3,7 +3,7 @@
 use crate::common::ClusterState;
 use crate::common::build::{http, node, terminating, unready, web};
 use kube_endpoint_core_model::slice::EndpointPort;
-use kube_endpoint_core_model::well_known::{ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TRIGGER_TIME};
+use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
 use kube_endpoint_core_model::{IpFamily, Pod, Service};
 
 /// Checks the numbers of creates, updates and deletes of a plan, and that it keeps every ready pod
@@ -170,31 +170,6 @@ fn a_wrong_headless_label_is_a_reason_to_write_only_if_the_gate_is_on() {
             wrong.options.headless_label_repair = false;
             check(&wrong, 0, 0, 0);
         }
-    }
-}
-
-#[test]
-fn the_annotation_overrides_the_field_only_if_the_gate_is_on() {
-    let check = |gate: bool, field: bool, value: &str, want: bool| {
-        let mut cluster = web(&["a"]).pods(&[("a", 1)]).pod(0, unready).service(|service| {
-            service.publish_not_ready_addresses = field;
-            service.annotations = [(ANNOTATION_TOLERATE_UNREADY, value)].into_iter().collect();
-        });
-        cluster.options.tolerate_unready_annotation = gate;
-        let plan = cluster.plan();
-        let ready = crate::common::writes(&plan).create[0].endpoints[0].conditions.ready;
-        let warns = gate && !matches!(value, "true" | "True" | "false");
-        assert_eq!((ready, plan.warning.is_some()), (Some(want), warns), "{gate} {field} {value}");
-    };
-    check(false, false, "true", false);
-    check(false, true, "false", true);
-    check(false, false, "yes", false);
-    check(true, false, "true", true);
-    check(true, false, "True", true);
-    check(true, true, "false", false);
-    for field in [false, true] {
-        check(true, field, "yes", field);
-        check(true, field, "", field);
     }
 }
 

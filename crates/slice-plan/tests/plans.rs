@@ -125,9 +125,6 @@ fn topology() {
         two().synced().service(|service| service.annotations = Default::default())
     );
     shows!("a_node_without_a_zone_removes_hints", without_a_zone(two().synced()));
-    let mut tolerant = two();
-    tolerant.options.topology_node_tolerance = 0.5;
-    shows!("a_node_without_a_zone_is_tolerated", without_a_zone(tolerant));
 }
 
 fn without_a_zone(mut cluster: ClusterState) -> ClusterState {

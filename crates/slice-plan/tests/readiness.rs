@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::{PrefixedCondition, RareFields};
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Pick, ReadyPods, Role, Timestamp};
 use kube_endpoint_slice_plan::plan_and_keep;
 use proptest::prelude::*;
@@ -69,8 +68,7 @@ fn history(steps: &[(Step, Leader)]) -> TestCaseResult {
     for (step, leader) in steps {
         let mut cluster = step.cluster(before.take());
         choose(&mut cluster, leader);
-        let (publishes_all, _) =
-            publish_not_ready(&cluster.service, cluster.options.tolerate_unready_annotation);
+        let publishes_all = cluster.service.publish_not_ready_addresses;
         for attempt in 0.. {
             prop_assert!(attempt < 2, "a third plan for one leader");
             let plan = cluster.plan();

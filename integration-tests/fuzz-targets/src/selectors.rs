@@ -1,12 +1,10 @@
-//! Target for selectors: of labels in the controllers and in the embedded server, of fields, and of
-//! shards.
+//! Target for selectors: of labels in the controllers and in the embedded server, and of fields.
 
 use std::collections::BTreeMap;
 
 use kube_endpoint_apiserver_rules::resource;
 use kube_endpoint_apiserver_rules::selector as server;
 use kube_endpoint_core_model::{LabelSelector, StringMap};
-use kube_endpoint_informer::Shard;
 
 /// The labels for trying selectors. Their keys and values are likely in selectors.
 const LABELS: [&[(&str, &str)]; 5] = [
@@ -28,12 +26,6 @@ pub fn selectors(bytes: &[u8]) {
             let _ = parsed.matches(|_| Some("x"));
             let _ = parsed.matches(|_| None);
         }
-    }
-    if let Ok(shard) = selector.parse::<Shard>() {
-        assert_eq!(shard.to_string().parse(), Ok(shard));
-        let shards = (0..shard.count()).filter_map(|index| Shard::new(index, shard.count()).ok());
-        let holding = shards.filter(|shard| shard.contains(labels)).count();
-        assert_eq!(holding, 1, "{labels:?} is in {holding} of {} shards", shard.count());
     }
 }
 

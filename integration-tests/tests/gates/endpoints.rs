@@ -2,9 +2,9 @@
 
 use kube_endpoint_controllers::{Gate, Gates};
 use kube_endpoint_integration_tests::running_manager::{settings, writes_within};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::gates::objects::{node, pod, pod_on_port, service};
 use crate::gates::test_cluster::{LONG, TestCluster, on_and_off};
 
 /// Returns the number of writes of Endpoints after three changes of the Service that do not matter
@@ -61,28 +61,6 @@ async fn endpoints_ignore_reserved_labels() {
             let objects = [node("a", "z"), labelled.clone(), pod(0, "a", true)];
             let cluster = TestCluster::start(gates, objects).await;
             assert_eq!(needless_writes(&cluster).await, if on { 0 } else { 3 }, "{label}");
-            cluster.stop().await;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tolerate_unready_annotation() {
-    for (field, annotation) in [(false, "true"), (true, "false"), (false, "maybe"), (true, "maybe")] {
-        let mut service =
-            annotated_service("service.alpha.kubernetes.io/tolerate-unready-endpoints", annotation);
-        service["spec"]["publishNotReadyAddresses"] = field.into();
-        for (gates, on) in on_and_off(Gate::TolerateUnreadyAnnotation) {
-            let objects = [node("a", "z"), service.clone(), pod(0, "a", false)];
-            let cluster = TestCluster::start(gates, objects).await;
-            let want = if on { annotation.parse().unwrap_or(field) } else { field };
-            let subset = &cluster.endpoints()["subsets"][0];
-            let published = (subset["addresses"].is_array(), subset["notReadyAddresses"].is_array());
-            assert_eq!(published, (want, !want), "{field} {annotation} {on}");
-            // The slices have the same state.
-            let ready: Vec<Value> =
-                cluster.slice_endpoints().iter().map(|it| it["conditions"]["ready"].clone()).collect();
-            assert_eq!(ready, [want], "{field} {annotation} {on}");
             cluster.stop().await;
         }
     }

@@ -6,14 +6,13 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_integration_tests::running_manager::settings;
 use serde_json::{Value, json};
 
-use crate::gates::objects::{annotated_service, node, pod, pod_on_port, service};
+use crate::gates::objects::{node, pod, pod_on_port, service};
 use crate::gates::test_cluster::{TestCluster, on_and_off};
 
 async fn start(gates: Gates, objects: Vec<Value>) -> TestCluster {
     let mut settings = settings(gates);
     settings.controllers = vec![ControllerName::EndpointSlice];
     settings.max_endpoints_per_slice = 4;
-    settings.topology_node_tolerance = 0.5;
     TestCluster::start_with(&settings, objects).await
 }
 
@@ -59,18 +58,6 @@ async fn headless_label_repair() {
             assert_eq!(cluster.slice_writes().len(), usize::from(on));
         }
         assert_eq!(cluster.slice_endpoints().len(), 1);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn topology_node_tolerance() {
-    for (gates, on) in on_and_off(Gate::TopologyNodeTolerance) {
-        let service = annotated_service("service.kubernetes.io/topology-mode", "Auto");
-        let mut objects = vec![node("a", "zone-a"), node("b", "zone-b"), node("no-zone", ""), service];
-        objects.extend((1..=6).map(|number| pod(number, ["a", "b"][number % 2], true)));
-        let cluster = start(gates, objects).await;
-        let hinted = cluster.slice_endpoints().iter().filter(|it| !it["hints"].is_null()).count();
-        assert_eq!(hinted, if on { 6 } else { 0 });
     }
 }
 

@@ -49,10 +49,3 @@ pub(crate) fn service() -> Value {
         },
     })
 }
-
-/// Returns the Service `web` with one annotation.
-pub(crate) fn annotated_service(annotation: &str, value: &str) -> Value {
-    let mut service = service();
-    service["metadata"]["annotations"] = json!({annotation: value});
-    service
-}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kube_endpoint_integration_tests::processes::{Pages, Scene, Size, free_port};
+use kube_endpoint_integration_tests::processes::{Scene, Size};
 
 use crate::common::{APISERVER, LONGEST_GAP, longest_gap_after_outage, three_replicas, worst_since};
 
@@ -30,25 +30,18 @@ async fn an_outage_longer_than_the_lease_ends_only_the_leader() {
     assert!(gap < longest_gap_after_outage(&scene.size), "{gap:?}");
 }
 
-/// Writing to standard error and to the audit log fails. The manager goes on, and a metric counts
-/// the lost lines.
+/// Writing to standard error fails. The manager goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_nothing() {
     let mut scene = Box::pin(Scene::start(APISERVER, Size::from_environment())).await;
     let full = Path::new("/dev/full");
     assert!(std::fs::write(full, "x").is_err(), "it is not full");
-    let pages = Pages::on(free_port());
-    let [port, address] = pages.flags();
-    let arguments = ["--audit-log-file=/dev/full", "-v=4", &port, &address];
-    scene.start_replica_logging_to(&arguments, full);
+    scene.start_replica_logging_to(&["-v=4"], full);
     scene.settled().await;
     scene.start_flips();
     let mark = scene.mark();
     tokio::time::sleep(scene.size.steady * 2).await;
     scene.finish().await;
-    let written = scene.lines().iter().filter(|line| line.writes_output() && line.succeeded()).count();
-    let lost = pages.metric("audit_log_lost_lines_total").await.unwrap().unwrap_or_default();
-    assert!(lost > 0.0 && lost >= written as f64, "{lost} lines lost, {written} writes");
     let gap = worst_since(&mut scene, mark, "full disk");
     assert!(gap < LONGEST_GAP, "{gap:?}");
 }

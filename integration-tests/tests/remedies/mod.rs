@@ -123,7 +123,7 @@ impl<'f> Scene<'f> {
     fn explained(&self) -> Option<Explanation> {
         let (objects, options) = (self.objects(), Options::default().with_known(self.known));
         let key = ObjectKey::new("default", "web");
-        explain(&objects, &key, &objects.topology(0.0), self.server.now(), None, &options)
+        explain(&objects, &key, &objects.topology(), self.server.now(), None, &options)
     }
 
     /// Returns the remedies of a code, and the codes of all findings.

@@ -62,7 +62,6 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--embedded", "--embedded-kubeconfig=broken.kubeconfig"],
         &["--embedded", "--embedded-kubeconfig=elsewhere.kubeconfig"],
         &["--embedded", "--kubeconfig=broken.kubeconfig"],
-        &["--embedded", "--audit-log-file=no/such/folder/file"],
         &["--embedded", "--secure-port=1", "--client-ca-file=no-such-file"],
         &["--embedded-empty"],
         &[],

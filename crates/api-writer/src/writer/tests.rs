@@ -135,53 +135,6 @@ async fn errors_carry_the_servers_message_and_delay() {
     assert_eq!(create(&writer, &slice()).await, Err(want));
 }
 
-/// Keeps a line about each write.
-#[derive(Default)]
-struct Lines(Mutex<Vec<String>>);
-
-impl WriteObserver for Lines {
-    fn wrote(&self, write: &WriteRecord<'_>) {
-        let WriteRecord { kind, object, code, .. } = write;
-        let version = |version: Option<ResourceVersion>| version.map_or("-".to_owned(), |it| it.to_string());
-        let (before, after) = (version(write.version_before), version(write.version_after));
-        let operation = write.operation.as_str();
-        let causes = write.sync.map_or_else(Vec::new, |sync| sync.causes.clone());
-        let error = write.error.map(ToString::to_string).unwrap_or_default();
-        let line = format!("{operation} {kind} {object} {before} {after} {code:?} {causes:?} {error}");
-        self.0.lock().unwrap().push(line);
-    }
-}
-
-#[tokio::test]
-async fn an_observer_is_told_of_each_write_and_of_the_sync_that_made_it() {
-    let lines = Arc::new(Lines::default());
-    let observed = |code, body| {
-        let (writer, _) = answering(code, body);
-        writer.with_observer(Some(Arc::clone(&lines) as _))
-    };
-    let context =
-        SyncContext::new("endpoint_slice".into(), ObjectKey::new("shop", "web"), vec!["pod", "retry"]);
-    context
-        .scope(async {
-            let _ = create(&observed(201, r#"{"metadata":{"resourceVersion":"12"}}"#), &slice()).await;
-            let _ = update(&observed(409, r#"{"message":"it changed"}"#), &slice()).await;
-        })
-        .await;
-    let writer = observed(200, r#"{"metadata":{"resourceVersion":"13"}}"#);
-    let _ = update(&writer, &slice()).await;
-    let _ = delete(&writer, &slice(), false).await;
-    let _ = delete(&writer, &slice(), true).await;
-    // Reads are no writes.
-    let _ = writer.get::<EndpointSlice>(&slice().key()).await;
-    insta::assert_snapshot!(lines.0.lock().unwrap().join("\n"), @r#"
-    create EndpointSlice shop/web-abc - 12 Some(201) ["pod", "retry"] 
-    update EndpointSlice shop/web-abc 4 - Some(409) ["pod", "retry"] it changed
-    update EndpointSlice shop/web-abc 4 13 Some(200) [] 
-    delete EndpointSlice shop/web-abc 4 - Some(200) [] 
-    delete EndpointSlice shop/web-abc 4 - Some(200) [] 
-    "#);
-}
-
 #[tokio::test]
 async fn an_invalid_answer_is_unknown() {
     let (writer, _) = answering(201, "<html>");

@@ -145,7 +145,7 @@ impl SelectorReconciler {
         is_known: K,
     ) -> Facts<impl PodLookup, K> {
         let pods = move |name: &str| self.pod(runtime, &service.key, name);
-        Facts { pods, is_known, publish_not_ready: self.publishes_not_ready(service) }
+        Facts { pods, is_known, publish_not_ready: service.publish_not_ready_addresses }
     }
 
     /// Returns those of these slices that a controller made, in the version of the cache, those

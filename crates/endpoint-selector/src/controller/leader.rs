@@ -292,7 +292,7 @@ impl SelectorReconciler {
     pub(super) fn leads(&self, runtime: &Runtime, service: &Arc<Service>, leadership: Option<Leadership>) {
         // All of its pods are ready endpoints.
         let leadership =
-            if self.publishes_not_ready(service) { Some(Leadership::Unsaid) } else { leadership };
+            if service.publish_not_ready_addresses { Some(Leadership::Unsaid) } else { leadership };
         let Some(leadership) = leadership else { return };
         self.metrics.leads(&service.key, &leadership);
         let before = runtime

@@ -151,7 +151,7 @@ impl SelectorReconciler {
             return Err(Verdict::refused("NoPod", message));
         }
         let ready_pods = self.ready_pods_of(runtime, &object, &pods).await;
-        let publishes_all = self.publishes_not_ready(service);
+        let publishes_all = service.publish_not_ready_addresses;
         let ready_pods = match ready_pods {
             Err(verdict) if !publishes_all => return Err(verdict),
             ready_pods => ready_pods.unwrap_or_default(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use kube_endpoint_controller_runtime::{Outcome, SyncError};
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, ObjectKey, Pod, ReadyPods, Service, Writes};
 
 use super::care::Whose;
@@ -141,7 +140,7 @@ impl SelectorReconciler {
             let chosen = ready_pods.among(&pods, &slices.own);
             selected.retain(|pod| chosen.has(pod));
         }
-        is_published(&slices, &selected, self.publishes_not_ready(service)).then_some(slices)
+        is_published(&slices, &selected, service.publish_not_ready_addresses).then_some(slices)
     }
 
     /// Takes a Service over, if the own slices allow it.
@@ -318,7 +317,7 @@ impl SelectorReconciler {
             self.forgotten(key, runtime.forget_state(key));
             return Ok(Outcome::Done);
         }
-        let not_ready = self.publishes_not_ready(service);
+        let not_ready = service.publish_not_ready_addresses;
         let mut situations = Situations::default();
         if service.selects_pods() && !can_hand_back(&slices, &runtime.cluster().pods_of(key), not_ready) {
             situations.add(Situation::HandingBack);
@@ -340,10 +339,6 @@ impl SelectorReconciler {
         }
         self.forgotten(key, runtime.forget_state(key));
         Ok(Outcome::Done)
-    }
-
-    pub(super) fn publishes_not_ready(&self, service: &Service) -> bool {
-        publish_not_ready(service, self.options.plan.tolerate_unready_annotation).0
     }
 
     pub(super) fn pod(&self, runtime: &Runtime, service: &ObjectKey, name: &str) -> Option<Arc<Pod>> {

@@ -70,9 +70,6 @@ impl EndpointsReconciler {
             plan(&inputs.with_pods(pods).with_trigger_time(trigger_time))
         });
         let Some((plan, trigger_time)) = planned else { return Ok(Outcome::Done) };
-        if let Some(warning) = &plan.warning {
-            runtime.warn_once(service, warning);
-        }
         runtime.note(|details| details.endpoints = Some(plan.ready + plan.not_ready));
         let Some(subject) = plan.writes.create.first().or(plan.writes.update.first()).map(EventSubject::from)
         else {

@@ -69,10 +69,6 @@ pub struct PlanOptions {
     /// Ignore labels of the Service that the controller itself sets on Endpoints when comparing.
     /// Upstream considers such a label missing, so it writes the object again at every sync.
     pub ignore_reserved_labels: bool,
-    /// Let the annotation `service.alpha.kubernetes.io/tolerate-unready-endpoints`, if its value is
-    /// a boolean, override `spec.publishNotReadyAddresses`. Upstream no longer reads it; off by
-    /// default.
-    pub tolerate_unready_annotation: bool,
 }
 
 impl Default for PlanOptions {
@@ -82,12 +78,8 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    const DEFAULT: Self = Self {
-        capacity: MAX_CAPACITY,
-        keep_equal_truncated: true,
-        ignore_reserved_labels: true,
-        tolerate_unready_annotation: false,
-    };
+    const DEFAULT: Self =
+        Self { capacity: MAX_CAPACITY, keep_equal_truncated: true, ignore_reserved_labels: true };
 
     /// Returns the options with which an object is written whenever Kubernetes' own controller
     /// writes it.
@@ -108,10 +100,5 @@ impl PlanOptions {
     /// Sets [`ignore_reserved_labels`](Self::ignore_reserved_labels).
     pub fn with_ignore_reserved_labels(self, ignore_reserved_labels: bool) -> Self {
         Self { ignore_reserved_labels, ..self }
-    }
-
-    /// Sets [`tolerate_unready_annotation`](Self::tolerate_unready_annotation).
-    pub fn with_tolerate_unready_annotation(self, tolerate_unready_annotation: bool) -> Self {
-        Self { tolerate_unready_annotation, ..self }
     }
 }

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kube_endpoint_core_model::endpoints::{EndpointSubset, EndpointsPort};
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::repack::repack;
 use kube_endpoint_core_model::{LeftOut, Pod, PodVerdict, Service, Text, Verdict, Writes};
 
@@ -29,8 +28,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
     if !service.selects_pods() {
         return Plan::default();
     }
-    let (publish_not_ready, warning) = publish_not_ready(service, options.tolerate_unready_annotation);
-    let Gathered { subsets: mut full, mut pods } = gather(service, inputs.pods, publish_not_ready);
+    let Gathered { subsets: mut full, mut pods } = gather(service, inputs.pods);
     if full.len() > 1 && capacity::count(&full) > options.capacity {
         upstream_order::sort(&mut full);
     }
@@ -60,7 +58,7 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Plan {
         verdicts.iter().filter(same).count()
     };
     let (ready, not_ready) = (published(true), published(false));
-    Plan { ready, not_ready, writes, verdicts, truncated: is_truncated, warning }
+    Plan { ready, not_ready, writes, verdicts, truncated: is_truncated }
 }
 
 /// The addresses of all pods, and a verdict on each pod.
@@ -77,7 +75,8 @@ struct GatheredPod {
     address: Option<(Text, Text)>,
 }
 
-fn gather(service: &Service, pods: &[Arc<Pod>], publish_not_ready: bool) -> Gathered {
+fn gather(service: &Service, pods: &[Arc<Pod>]) -> Gathered {
+    let publish_not_ready = service.publish_not_ready_addresses;
     let mut sorted: Vec<&Pod> = pods.iter().map(Arc::as_ref).collect();
     sorted.sort_by(|a, b| (&a.key, &a.uid).cmp(&(&b.key, &b.uid)));
     let mut by_ports: BTreeMap<Vec<EndpointsPort>, EndpointSubset> = BTreeMap::new();

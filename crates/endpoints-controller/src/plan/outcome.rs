@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 
 use kube_endpoint_core_model::display::fmt_lines;
-use kube_endpoint_core_model::publish::UnreadableAnnotation;
 use kube_endpoint_core_model::{Endpoints, PodVerdict, Writes};
 use serde::Serialize;
 
@@ -26,8 +25,6 @@ pub struct Plan {
     pub not_ready: usize,
     /// True if the plan leaves addresses out because there are more than an object may hold.
     pub truncated: bool,
-    /// An annotation of the Service that the plan ignores because its value is not a boolean.
-    pub warning: Option<UnreadableAnnotation>,
 }
 
 impl Plan {
@@ -38,10 +35,9 @@ impl Plan {
 }
 
 impl Display for Plan {
-    /// Prints the write, warnings, verdicts and numbers, in this order. Ends with a newline.
+    /// Prints the write, verdicts and numbers, in this order. Ends with a newline.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.writes.fmt(f)?;
-        fmt_lines(f, "warning: ", &self.warning)?;
         fmt_lines(f, "", &self.verdicts)?;
         let Self { ready, not_ready, .. } = self;
         let truncated = if self.truncated { ", truncated" } else { "" };

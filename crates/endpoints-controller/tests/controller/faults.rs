@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::Fault;
-use kube_endpoint_endpoints_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
-use serde_json::{Value, json};
+use kube_endpoint_endpoints_controller::ControllerOptions;
+use serde_json::Value;
 
 use crate::controller::harness::{Harness, addresses, changed, pod, server, service};
 
@@ -61,25 +61,6 @@ async fn a_pod_that_turns_unready_while_all_writes_fail_for_200_seconds_is_gone_
     assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), [""; 0]);
     assert_eq!(addresses(&harness.get("endpoints", "other").unwrap()), [""; 0]);
     assert_eq!(harness.controller.state_counts().failing, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_slow_retries_a_service_is_dropped_after_fifteen_until_something_changes() {
-    let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
-    let options = changed(|options| options.runtime = runtime);
-    let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
-    harness.fault(refuse(500), "create", usize::MAX);
-    harness.create(&service("web")).await;
-    harness.pass(Duration::from_secs(3600)).await;
-    let attempts = harness.timed_writes();
-    assert_eq!(attempts.len(), 16);
-    let waits: Vec<u128> = attempts.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-    assert!(waits.iter().zip(0..).all(|(wait, power)| wait.abs_diff(5 << power) <= 2), "{waits:?}");
-    harness.server.clear_faults();
-    harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
-    harness.moment().await;
-    assert_eq!(harness.writes(), ["create endpoints 201"]);
-    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,59 +129,4 @@ async fn the_outcome_of_a_lost_update_is_asked_for_until_the_server_answers() {
     assert_eq!(requests.iter().filter(|request| *request == "get endpoints 500").count(), 3);
     assert_eq!(requests.len(), 6, "{requests:?}");
     harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
-    let harness = started().await;
-    harness.create(&service("web")).await;
-    harness.pass(Duration::from_secs(1)).await;
-    harness.stall_watch("endpoints", Duration::from_secs(3)).await;
-    harness.patch("endpoints", "web", json!({"metadata": {"annotations": {"x": "y"}}})).await;
-    harness.load([pod("b", 2, true)]);
-    harness.pass(Duration::from_secs(10)).await;
-    let settled = harness.get("endpoints", "web").unwrap();
-    assert_eq!(addresses(&settled), ["10.1.0.1", "10.1.0.2"]);
-    assert_eq!(settled["metadata"]["annotations"]["x"], "y");
-    let writes = harness.writes();
-    assert_eq!(writes.last().map(String::as_str), Some("update endpoints 200"));
-    assert!(writes.iter().any(|write| write == "update endpoints 409"), "{writes:?}");
-    insta::assert_snapshot!(harness.events()[0], @r#"Endpoints default/web: FailedToUpdateEndpoint Failed to update endpoint default/web: Operation cannot be fulfilled on endpoints "web": the object has been modified; please apply your changes to the latest version and try again"#);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_created_or_reported_in_a_terminating_namespace() {
-    let harness = started().await;
-    let mut held = service("web");
-    held["metadata"] = json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
-    harness.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
-    harness.create(&held).await;
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(harness.writes(), ["create endpoints 201"]);
-    harness.send("DELETE", "/api/v1/namespaces/leaving", "application/json", &Value::Null).await;
-    harness.pass(Duration::from_secs(600)).await;
-    assert_eq!(harness.writes(), ["create endpoints 403"]);
-    assert_eq!(harness.events(), [""; 0]);
-    assert_eq!(harness.controller.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_invalid_annotation_is_reported_once_for_each_version_of_the_service() {
-    let warnings = crate::controller::harness::Warnings::default();
-    let _guard = tracing::subscriber::set_default(warnings.clone());
-    let plan = PlanOptions::default().with_tolerate_unready_annotation(true);
-    let harness = Harness::start(&server([]), changed(|options| options.plan = plan)).await;
-    let mut annotated = service("web");
-    annotated["metadata"]["annotations"] =
-        json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "maybe"});
-    harness.create(&annotated).await;
-    for number in 1..5 {
-        harness.load([pod("a", number, true)]);
-        harness.pass(Duration::from_secs(1)).await;
-    }
-    assert_eq!(warnings.count(), 1);
-    harness.patch("services", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(warnings.count(), 2);
 }

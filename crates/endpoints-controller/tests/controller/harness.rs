@@ -1,8 +1,6 @@
 //! A controller with its own informers, on the embedded API server and under a paused clock.
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
@@ -15,8 +13,6 @@ use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController}
 use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
 pub(crate) struct Harness(Simulation<EndpointsController>);
 
@@ -149,36 +145,4 @@ pub(crate) fn addresses(endpoints: &Value) -> Vec<String> {
     let subsets = endpoints["subsets"].as_array().cloned().unwrap_or_default();
     let ready = subsets.iter().filter_map(|subset| subset["addresses"].as_array());
     ready.flatten().map(|address| address["ip"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Counts warnings of the controller.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Warnings(Arc<AtomicUsize>);
-
-impl Warnings {
-    pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN && metadata.target().starts_with("kube_endpoint_controller_runtime")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }

@@ -3,7 +3,6 @@
 
 mod deletion;
 mod faults;
-mod fights;
 mod harness;
 mod pauses;
 mod repair;

@@ -145,22 +145,6 @@ async fn a_service_that_gets_a_selector_takes_over_its_endpoints() {
     harness.nothing_is_remembered().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
-    let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-    harness.stall_watch("endpoints", seconds(4)).await;
-    harness.create(&service("web")).await;
-    harness.pass(seconds(1)).await;
-    harness.load([pod("b", 2, true)]);
-    harness.pass(seconds(2)).await;
-    assert_eq!(harness.writes(), ["create endpoints 201"]);
-    harness.pass(seconds(1)).await;
-    assert_eq!(harness.writes(), ["update endpoints 200"]);
-    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
-    assert_eq!(harness.events(), [""; 0]);
-    harness.nothing_is_remembered().await;
-}
-
 /// kubernetes#127370, kubernetes#126578.
 #[tokio::test(start_paused = true)]
 async fn an_update_without_effect_does_not_block_the_next_update() {
@@ -208,14 +192,4 @@ async fn a_resync_sends_no_request() {
     let requests: Vec<_> = log.iter().filter(|it| it.request.verb != "watch").collect();
     assert!(requests.is_empty(), "{requests:?}");
     harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shut_down_controller_returns_and_starts_no_sync() {
-    let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
-    harness.controller.shut_down();
-    harness.create(&service("web")).await;
-    harness.pass(seconds(5)).await;
-    assert_eq!(harness.writes(), [""; 0]);
-    assert_eq!(harness.controller.pending(), 0);
 }

@@ -63,8 +63,7 @@ impl SliceSync {
         if nodes.is_empty() && !self.topology.read().is_computed() {
             return;
         }
-        let tolerance = self.options.plan.topology_node_tolerance;
-        let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref), tolerance);
+        let topology = TopologyState::from_nodes(nodes.iter().map(Arc::as_ref));
         if **self.topology.read() == topology {
             return;
         }

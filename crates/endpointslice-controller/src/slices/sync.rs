@@ -64,9 +64,6 @@ impl SliceSync {
             return Ok(Step::Ended(Outcome::Done));
         };
         let Planned { mut plan, trigger_time, kept } = planned;
-        if let Some(warning) = &plan.warning {
-            runtime.warn_once(service, warning);
-        }
         let writes = !plan.is_empty();
         let without_family = plan.sub_plans.iter().filter(|sub_plan| sub_plan.stats.is_none());
         let obsolete: Vec<Text> = without_family

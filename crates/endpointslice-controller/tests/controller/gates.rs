@@ -1,6 +1,6 @@
 //! Tests how changes of nodes affect slices, with each gate on and off.
 
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions, RuntimeOptions};
+use kube_endpoint_endpointslice_controller::{ControllerOptions, RuntimeOptions};
 use kube_endpoint_informer::{Cluster, Kind};
 use serde_json::json;
 
@@ -199,20 +199,4 @@ async fn publish_not_ready_addresses_includes_pods_with_unknown_nodes() {
     assert_eq!(harness.endpoints("web"), ["10.1.0.2"]);
     assert_eq!(harness.events(), [""; 0]);
     harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn tolerate_unready_annotation_publishes_unready_pods_only_with_the_gate() {
-    for (tolerate_unready_annotation, want) in [(true, "10.1.0.1"), (false, "10.1.0.1!")] {
-        let plan = PlanOptions::default().with_tolerate_unready_annotation(tolerate_unready_annotation);
-        let options = changed(|options| options.plan = plan);
-        let harness = Harness::start(&server([pod("a", 1, false)]), options).await;
-        harness.create(&service("web")).await;
-        harness.moment().await;
-        assert_eq!(harness.endpoints("web"), ["10.1.0.1!"]);
-        let tolerate = json!({"service.alpha.kubernetes.io/tolerate-unready-endpoints": "true"});
-        harness.patch("services", "web", json!({"metadata": {"annotations": tolerate}})).await;
-        harness.moment().await;
-        assert_eq!(harness.endpoints("web"), [want]);
-    }
 }

@@ -189,7 +189,7 @@ struct Behind {
 
 impl Behind {
     fn of(objects: &Objects, links: Vec<Link<'_>>, now: Timestamp, options: &Options) -> Self {
-        let topology = objects.topology(options.slices.topology_node_tolerance);
+        let topology = objects.topology();
         let mut explained: BTreeMap<&ObjectKey, Option<Explanation>> = BTreeMap::new();
         let mut backends: BTreeMap<(&ObjectKey, Option<AskedPort>, Code), Backend> = BTreeMap::new();
         let (mut own, mut to_do) = (BTreeMap::new(), Vec::new());

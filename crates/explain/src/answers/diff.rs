@@ -135,7 +135,7 @@ pub enum DiffError {
 ///
 /// This does not fail: the objects serialise to JSON and YAML.
 pub fn diff(objects: &Objects, now: Timestamp, options: &Options) -> Result<Diff, DiffError> {
-    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let topology = objects.topology();
     let mut keys: BTreeSet<&ObjectKey> = objects.services().collect();
     keys.extend(objects.endpoints.keys());
     keys.extend(objects.slices.keys());

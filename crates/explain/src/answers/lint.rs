@@ -215,7 +215,7 @@ impl LintOptions {
 
 /// Checks all Services, and slices and Endpoints whose Service does not exist.
 pub fn lint(objects: &Objects, now: Timestamp, options: &Options, lint_options: &LintOptions) -> LintReport {
-    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let topology = objects.topology();
     let mut cluster = ClusterFacts::of(objects, options, now);
     // The Leases tell about all Services together.
     let stale_leases = std::mem::take(&mut cluster.stale_leases);

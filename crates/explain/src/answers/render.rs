@@ -38,7 +38,7 @@ pub struct Rendered {
 /// Lease counts, and no rehearsal of retired Endpoints has ended. The list has one entry for each
 /// Service and for each Endpoints object without a Service of that name, by key.
 pub fn render(objects: &Objects, options: &Options) -> Vec<Rendered> {
-    let topology = objects.topology(options.slices.topology_node_tolerance);
+    let topology = objects.topology();
     let mut inputs = objects.clone();
     inputs.slices.clear();
     let makes_endpoints = |key: &ObjectKey| {

@@ -14,7 +14,8 @@ pub(crate) const UPSTREAM_LEASE: &str = "kube-controller-manager";
 
 pub(crate) const SYSTEM: &str = "kube-system";
 
-/// The beginning of the names of the Leases of kube-endpoint-manager; shards have a suffix.
+/// The beginning of the names of the Leases of kube-endpoint-manager; those of a part of the
+/// cluster have a suffix.
 pub const MANAGER_LEASE: &str = "kube-endpoint-manager";
 
 /// A Lease that lasts longer is a reservation, not that of a program.

@@ -719,10 +719,9 @@ impl Objects {
         self.pods.values().filter_map(|pod| pod.node_name.clone()).collect()
     }
 
-    /// Returns the distribution of the CPU of all nodes over zones. `tolerance` is the share of
-    /// nodes that may lack zone or CPU.
-    pub fn topology(&self, tolerance: f64) -> TopologyState {
-        TopologyState::from_nodes(self.nodes.values().map(|node| &**node), tolerance)
+    /// Returns the distribution of the CPU of all nodes over zones.
+    pub fn topology(&self) -> TopologyState {
+        TopologyState::from_nodes(self.nodes.values().map(|node| &**node))
     }
 
     /// Returns the slices that are labelled with a Service's name, sorted by name.

@@ -142,7 +142,7 @@ mod tests {
             });
             let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
             let (now, web) = ("2026-01-01T00:10:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
-            let said = explain(&objects, &web, &objects.topology(0.0), now, None, &Options::default());
+            let said = explain(&objects, &web, &objects.topology(), now, None, &Options::default());
             said.unwrap().pods[0].remedy().unwrap().sentence
         };
         let written = of(json!({"phase": "Pending"}));

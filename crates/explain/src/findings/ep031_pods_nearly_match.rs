@@ -123,7 +123,7 @@ mod tests {
                 objects.note_more_pods();
             }
             let (now, web) = ("2026-01-01T00:00:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
-            let topology = objects.topology(0.0);
+            let topology = objects.topology();
             explain(&objects, &web, &topology, now, None, &Options::default()).unwrap().verdict.message
         };
         let (few, many, more) = (said(3, false), said(9, false), said(9, true));

@@ -1,22 +1,20 @@
 //! An annotation of the Service has no effect.
 
-use kube_endpoint_core_model::Service;
 use kube_endpoint_core_model::maker::{CONTROLLERS, KUBE_ENDPOINT_MANAGER};
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::retirement::InvalidEndpointsSetting;
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINTS, ANNOTATION_TOLERATE_UNREADY, ANNOTATION_TOPOLOGY_AWARE_HINTS,
     ANNOTATION_TOPOLOGY_MODE,
 };
+use kube_endpoint_core_model::{Service, go_bool};
 
 use crate::findings::evidence;
 use crate::findings::prelude::*;
 
 about! {
     /// Kubernetes reads `service.alpha.kubernetes.io/tolerate-unready-endpoints` no longer since
-    /// 1.24. This project's controllers read it if a feature gate is on, which is off by default.
-    /// If `spec.publishNotReadyAddresses` says the same as the annotation, nothing is missed, and
-    /// this is no finding.
+    /// 1.24. If `spec.publishNotReadyAddresses` says the same as the annotation, nothing is missed,
+    /// and this is no finding.
     ///
     /// The annotation `service.kubernetes.io/topology-mode` has an effect if its value is `Auto` or
     /// `auto`; `Disabled` says that none is wanted, and a value with a domain is for others.
@@ -41,10 +39,9 @@ impl Finding for AnnotationIgnored {
     /// Many Services have the annotation besides the field, for old versions.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let service = inputs.service;
-        let publishes = |reads_annotation| publish_not_ready(service, reads_annotation).0;
         let is_missed =
-            !inputs.options.slices.tolerate_unready_annotation && publishes(true) != publishes(false);
-        let value = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(|_| is_missed);
+            |value: &&Text| go_bool::parse(value).is_some_and(|it| it != service.publish_not_ready_addresses);
+        let value = service.annotations.get(ANNOTATION_TOLERATE_UNREADY).filter(is_missed);
         let ignored =
             |value: &Text| Self { annotation: ANNOTATION_TOLERATE_UNREADY.into(), value: value.clone() };
         value.into_iter().map(ignored).chain(unknown_mode(service)).collect()

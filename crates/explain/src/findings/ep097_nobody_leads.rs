@@ -1,7 +1,7 @@
 //! The readiness of the Service's EndpointSelector chooses no ready pod.
 
 use crate::findings::prelude::*;
-use crate::models::leader::{Leads, LeadsBy, NoLeader, is_without_effect};
+use crate::models::leader::{Leads, LeadsBy, NoLeader};
 use crate::models::selection::{RESOURCE, Selection};
 
 about! {
@@ -26,8 +26,7 @@ impl Finding for NobodyLeads {
     /// If no pod is selected at all, another finding says so.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let Selection::Attached { name, .. } = inputs.selection else { return Vec::new() };
-        let tolerate = inputs.options.slices.tolerate_unready_annotation;
-        let is_chosen_from = !inputs.pods.is_empty() && !is_without_effect(inputs.service, tolerate);
+        let is_chosen_from = !inputs.pods.is_empty() && !inputs.service.publish_not_ready_addresses;
         let leads = inputs.selected_by.and_then(|by| by.leads.as_ref());
         let nobody = leads.and_then(Leads::without_leader).filter(|_| is_chosen_from);
         let found = nobody.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });

@@ -1,7 +1,6 @@
 //! The EndpointSelector has a readiness, and the Service publishes all pods.
 
 use crate::findings::prelude::*;
-use crate::models::leader::is_without_effect;
 use crate::models::selection::Selection;
 
 about! {
@@ -22,8 +21,7 @@ impl Finding for ReadinessWithoutEffect {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let Selection::Attached { name, .. } = inputs.selection else { return Vec::new() };
         let has_readiness = inputs.selected_by.is_some_and(|by| by.leads.is_some());
-        let tolerate = inputs.options.slices.tolerate_unready_annotation;
-        if !has_readiness || !is_without_effect(inputs.service, tolerate) {
+        if !has_readiness || !inputs.service.publish_not_ready_addresses {
             return Vec::new();
         }
         vec![Self { endpoint_selector: name.clone() }]

@@ -79,7 +79,7 @@ impl Example {
         let options = self.fault.options();
         let objects = self.fault.readable(&self.fault.settled(now, &options));
         let web = ObjectKey::new("default", "web");
-        let explained = explain(&objects, &web, &objects.topology(0.0), now, None, &options);
+        let explained = explain(&objects, &web, &objects.topology(), now, None, &options);
         explained.is_some_and(|explained| explained.verdict.message.contains(text))
     }
 
@@ -90,7 +90,7 @@ impl Example {
         let objects = self.fault.readable(&self.fault.settled(now, &options));
         let options = options.with_known(self.fault.known());
         let web = ObjectKey::new("default", "web");
-        let explained = explain(&objects, &web, &objects.topology(0.0), now, None, &options);
+        let explained = explain(&objects, &web, &objects.topology(), now, None, &options);
         let all = LintOptions { include_info: true, ..LintOptions::default() };
         let linted = lint(&objects, now, &options, &all).with_root_cause(now);
         explained.is_some_and(|explained| explained.codes().contains(&code))
@@ -105,7 +105,7 @@ pub(super) fn code_of(patch: Value) -> Code {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
     let (now, web) = ("2026-01-01T00:10:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
     let options = Options::default();
-    let reason = explain(&objects, &web, &objects.topology(0.0), now, None, &options).unwrap().pods.remove(0);
+    let reason = explain(&objects, &web, &objects.topology(), now, None, &options).unwrap().pods.remove(0);
     // Nobody writes slices here.
     Some(reason.code()).filter(|code| *code != Code::NotWritten).unwrap_or(Code::Published)
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::{
     ENDPOINT_CONTROLLER, LABEL_ENDPOINTS_MANAGED_BY, SELECTOR_CONTROLLER,
 };
@@ -134,7 +133,7 @@ impl Inputs<'_> {
     }
 
     fn publishes_not_ready(&self) -> bool {
-        publish_not_ready(self.service, self.options.slices.tolerate_unready_annotation).0
+        self.service.publish_not_ready_addresses
     }
 
     fn pod(&self, name: &str) -> Option<Arc<Pod>> {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, named};
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::readiness::{Chosen, left_out_in, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
@@ -381,11 +380,6 @@ impl fmt::Display for NotChosen {
             }
         }
     }
-}
-
-/// Returns true if a Service publishes all pods as ready, whatever its EndpointSelector chooses.
-pub(crate) fn is_without_effect(service: &kube_endpoint_core_model::Service, tolerate: bool) -> bool {
-    publish_not_ready(service, tolerate).0
 }
 
 impl Objects {

@@ -210,7 +210,7 @@ mod tests {
             let objects = Objects::read([service.clone(), endpoints(labels)]).unwrap();
             let key = ObjectKey::new("default", "web");
             let planned =
-                Planned::new(&objects, &key, &objects.topology(0.0), Timestamp::MIN, &Options::upstream());
+                Planned::new(&objects, &key, &objects.topology(), Timestamp::MIN, &Options::upstream());
             assert_eq!(planned.endpoints.unwrap().writes.update.len(), want);
         };
         check(json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"}), 0);

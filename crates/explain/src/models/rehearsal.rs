@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::maker::Keep;
-use kube_endpoint_core_model::publish::publish_not_ready;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSelector, Pod, Role, Service, Text, Timestamp};
 use serde::Serialize;
@@ -86,7 +85,7 @@ impl Rehearsal {
             selection @ Selection::Attached { object, .. } => {
                 found.look_at_status(object, service);
                 if known.pods {
-                    found.look_at_pods(objects, service, (name, selection), now, options);
+                    found.look_at_pods(objects, service, (name, selection), now);
                 } else {
                     found.not_known("pods could not be read".to_owned());
                 }
@@ -157,14 +156,13 @@ impl Rehearsal {
         service: &Service,
         (name, selection): (&Text, Selection<'_>),
         now: Timestamp,
-        options: &Options,
     ) {
         let namespace = &service.key.namespace;
         let lives = |pod: &Arc<Pod>| !pod.is_terminal();
         let mut pods = selection.pods(objects, namespace);
         pods.retain(lives);
         let leads = Leads::of(objects, selection, &pods, objects.slices_of(&service.key), now);
-        let publishes_all = publish_not_ready(service, options.slices.tolerate_unready_annotation).0;
+        let publishes_all = service.publish_not_ready_addresses;
         let is_chosen = |pod: &Pod| leads.as_ref().is_none_or(|leads| leads.chooses(pod));
         let is_ready =
             |pod: &&Arc<Pod>| publishes_all || pod.is_ready() && !pod.is_terminating() && is_chosen(pod);

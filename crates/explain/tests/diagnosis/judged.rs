@@ -47,7 +47,7 @@ fn linted(case: &Fault, objects: &Objects) -> LintReport {
 /// Explains the subject of a case.
 fn answer(case: &Fault, cluster: &Cluster) -> Option<Answer> {
     let (objects, options, key) = (case.readable(cluster), options(case), case.key());
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     match case.subject.split_once('/')?.0 {
         "service" => {
             let said = explain(&objects, &key, &topology, case.now(), None, &options)?;

@@ -123,7 +123,7 @@ fn a_healthy_rollout_that_is_polled_each_second_never_leaves_ok() {
         let cluster = objects.fold(Cluster::new(), |cluster, object| cluster.with(object));
         let settled = model.settle(cluster, now, &options);
         let objects = Objects::read(settled.objects().iter().cloned()).unwrap();
-        let said = explain(&objects, &key, &objects.topology(0.0), now, None, &options).unwrap();
+        let said = explain(&objects, &key, &objects.topology(), now, None, &options).unwrap();
         let linted = lint(&objects, now, &options, &LintOptions::default()).problems;
         if said.verdict.status != Status::Ok || !linted.is_empty() {
             wrong.push(format!("second {second}: {} {}", said.verdict.code, said.verdict.message));

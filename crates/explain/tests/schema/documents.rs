@@ -29,7 +29,7 @@ fn document(kind: &str, value: &impl Serialize) -> Value {
 /// Returns what explain, lint and diff say about objects, with a note.
 fn of_objects(about: &str, objects: &Objects, now: Timestamp, options: &Options) -> Vec<Named> {
     let note = || vec!["You may not read nodes.".to_owned()];
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     let explained = objects.services().filter_map(|key| {
         let says = explain(objects, key, &topology, now, None, options)?.with_not_read(note());
         Some([document("ServiceExplanation", &says), document("BriefExplanation", &says.brief())])

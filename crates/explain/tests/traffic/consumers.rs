@@ -282,7 +282,7 @@ fn a_pod_that_is_published_and_receives_nothing_is_told_so() {
     assert_eq!(said(&cluster, "", true), "NO TRAFFIC 0 EP000 Some(false)");
     let (objects, options) = reading(&cluster, "");
     let pod = ObjectKey::new("default", "web-1");
-    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    let says = explain_pod(&objects, &pod, &objects.topology(), now(), &options).unwrap();
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
 

@@ -42,7 +42,7 @@ fn what_may_not_be_read_is_told_to_a_reader() {
 fn a_pod_is_not_said_to_receive_traffic_if_slices_may_not_be_read() {
     let (objects, options) = reading(&web(1, 0), "endpointslices");
     let pod = ObjectKey::new("default", "web-1");
-    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    let says = explain_pod(&objects, &pod, &objects.topology(), now(), &options).unwrap();
     assert_eq!((says.exit_code(), says.is_published()), (2, false));
     insta::assert_snapshot!(says.text(Layout::NARROW, now()).render(Colors::Off));
 }
@@ -60,7 +60,7 @@ pub(crate) fn said(cluster: &Cluster, forbidden: &str, reads_others: bool) -> St
     let objects = Objects::read(cluster.objects().iter().filter(is_read).cloned()).unwrap();
     let options = options.with_known(known);
     let pod = ObjectKey::new("default", "web-1");
-    let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+    let says = explain_pod(&objects, &pod, &objects.topology(), now(), &options).unwrap();
     let text = says.text(Layout::NARROW, now()).render(Colors::Off);
     let (word, _) = text.split_once("  Pod").unwrap();
     let one = &says.services[0];
@@ -103,13 +103,13 @@ fn services_that_send_a_pod_traffic_are_counted() {
         let cluster = services.iter().enumerate().fold(cluster, add);
         let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
         let keys: Vec<ObjectKey> = objects.services().cloned().collect();
-        let plan = |key| Planned::new(&objects, key, &objects.topology(0.0), now(), &Options::default());
+        let plan = |key| Planned::new(&objects, key, &objects.topology(), now(), &Options::default());
         let cluster = keys.iter().fold(cluster, |cluster, key| {
             plan(key).slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
         });
         let (objects, options) = reading(&cluster, forbidden);
         let pod = ObjectKey::new("default", "web-1");
-        let says = explain_pod(&objects, &pod, &objects.topology(0.0), now(), &options).unwrap();
+        let says = explain_pod(&objects, &pod, &objects.topology(), now(), &options).unwrap();
         let text = says.text(Layout::NARROW, now()).render(Colors::Off);
         text.lines().nth(1).unwrap().to_owned()
     };

@@ -26,7 +26,7 @@ fn now() -> Timestamp {
 /// Endpoints.
 fn settled(cluster: Cluster) -> Cluster {
     let objects = Objects::read(cluster.objects().iter().cloned()).unwrap();
-    let planned = Planned::new(&objects, &key(), &objects.topology(0.0), now(), &Options::default());
+    let planned = Planned::new(&objects, &key(), &objects.topology(), now(), &Options::default());
     let cluster = planned.slice_writes().fold(cluster, |cluster, writes| cluster.apply(writes));
     planned.endpoints_writes().fold(cluster, |cluster, writes| cluster.apply(writes))
 }
@@ -61,7 +61,7 @@ fn reading(cluster: &Cluster, forbidden: &str) -> (Objects, Options) {
 
 fn explained(cluster: &Cluster, forbidden: &str) -> Explanation {
     let (objects, options) = reading(cluster, forbidden);
-    explain(&objects, &key(), &objects.topology(0.0), now(), None, &options).unwrap()
+    explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap()
 }
 
 /// Returns the headline, as one line.

@@ -233,7 +233,6 @@ pub(crate) async fn server_version<T: Object>(
     let (mut body, content_type) = get(&client, &path, idle_timeout).await?;
     let answer = read_all(&mut body, idle_timeout).await?;
     let mut list = ListParts::new(content_type, T::RESOURCE.list_kind);
-    list.push(answer.into());
-    while list.next()?.is_some() {}
-    Ok(list.finish::<T>()?.resource_version)
+    list.push(answer.into(), |_| ())?;
+    Ok(list.finish::<T>(|_| ())?.resource_version)
 }

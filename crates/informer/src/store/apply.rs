@@ -126,8 +126,7 @@ impl Cluster {
         event: StreamEvent<T>,
         call: impl Fn(&dyn Handler, &Change<T>),
     ) {
-        let metrics = |_: &_| self.metrics(T::KIND);
-        store.queue.run((origin, event), metrics, |(origin, event)| {
+        store.queue.run((origin, event), |(origin, event)| {
             let handlers = self.handlers();
             let is_relist = matches!(event, StreamEvent::Restarted { .. });
             let deliver = |change: Change<T>| handlers.iter().for_each(|it| call(&**it, &change));
@@ -170,8 +169,7 @@ impl Cluster {
             }
             StreamEvent::Bookmark(version) => {
                 metrics.bookmarks.increment(1);
-                self.advance_to_bookmark::<T>(scope, version);
-                self.record_lowest_position::<T>();
+                self.inner.progress.advance(T::KIND, scope, version);
             }
         }
     }
@@ -180,22 +178,7 @@ impl Cluster {
     /// not move it.
     pub(crate) fn advance<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
         self.inner.progress.advance_to_event(T::KIND, scope, version);
-        self.record_position::<T>(scope);
-    }
-
-    /// Moves the position of a list and watch to the version of a bookmark.
-    pub(crate) fn advance_to_bookmark<T: Object>(&self, scope: &Scope, version: ResourceVersion) {
-        self.inner.progress.advance(T::KIND, scope, version);
-        self.record_position::<T>(scope);
-    }
-
-    fn record_position<T: Object>(&self, scope: &Scope) {
-        let metrics = self.metrics(T::KIND);
-        metrics.objects.set(self.count(T::KIND) as f64);
-        // Bookmarks update the gauge with the lowest of several positions, which is often enough.
-        if *scope == Scope::All {
-            metrics.set_store_resource_version(self.inner.progress.position(T::KIND, scope));
-        }
+        self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);
     }
 
     /// Moves the position of a list and watch to the version of a complete list, which may be
@@ -212,11 +195,6 @@ impl Cluster {
             ));
         }
         self.metrics(T::KIND).objects.set(self.count(T::KIND) as f64);
-        self.record_lowest_position::<T>();
-    }
-
-    pub(crate) fn record_lowest_position<T: Object>(&self) {
-        self.metrics(T::KIND).set_store_resource_version(self.position(T::KIND));
     }
 
     /// Records that the store has applied a complete list and the cluster has called handlers for

@@ -16,12 +16,7 @@ use crate::{Change, Cluster, Kind, PodEvent, Scope};
 impl Cluster {
     /// Applies an event to the index.
     pub(crate) fn apply_to_index(&self, event: PodServiceEvent) {
-        let metrics = |event: &PodServiceEvent| match event {
-            PodServiceEvent::Pod(..) => self.metrics(Kind::Pods),
-            PodServiceEvent::Service(..) => self.metrics(Kind::Services),
-            PodServiceEvent::Selector(..) => self.metrics(Kind::EndpointSelectors),
-        };
-        self.inner.pod_service_queue.run(event, metrics, |event| match event {
+        self.inner.pod_service_queue.run(event, |event| match event {
             PodServiceEvent::Pod(origin, event) => self.apply_event(&mut Index(self), &origin, event),
             PodServiceEvent::Service(origin, event) => self.apply_event(&mut Index(self), &origin, event),
             PodServiceEvent::Selector(origin, event) => self.apply_event(&mut Index(self), &origin, event),

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use kube_endpoint_core_model::Text;
 
-use crate::{Kind, Shard};
+use crate::Kind;
 
-/// The namespaces whose objects reflectors list and watch, and the stores hold: all, some, or those
-/// of a shard. Nodes are in no namespace, so reflectors always watch all of them.
+/// The namespaces whose objects reflectors list and watch, and the stores hold: all or some. Nodes
+/// are in no namespace, so reflectors always watch all of them.
 ///
 /// ```
 /// use kube_endpoint_informer::{Kind, WatchedNamespaces};
@@ -19,37 +19,22 @@ use crate::{Kind, Shard};
 pub struct WatchedNamespaces {
     /// Empty for all namespaces.
     namespaces: BTreeSet<Text>,
-    shard: Option<Shard>,
 }
 
 impl WatchedNamespaces {
     /// Returns a set of only these namespaces, or of all if `namespaces` is empty.
     pub fn named(namespaces: impl IntoIterator<Item = impl Into<Text>>) -> Self {
-        Self { namespaces: namespaces.into_iter().map(Into::into).collect(), shard: None }
+        Self { namespaces: namespaces.into_iter().map(Into::into).collect() }
     }
 
-    /// Returns the set of the namespaces of a shard. Reflectors drop objects of other shards when
-    /// they arrive.
-    pub fn of_shard(shard: Shard) -> Self {
-        Self { namespaces: BTreeSet::new(), shard: Some(shard) }
-    }
-
-    /// Returns the names of the namespaces; there are none in a set of all namespaces or of a
-    /// shard.
+    /// Returns the names of the namespaces; there are none in a set of all namespaces.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &Text> {
         self.namespaces.iter()
     }
 
-    /// Returns the shard whose namespaces reflectors watch, if any.
-    pub fn shard(&self) -> Option<&Shard> {
-        self.shard.as_ref()
-    }
-
     /// Returns true if reflectors watch the objects of a kind in a namespace.
     pub fn contains(&self, kind: Kind, namespace: &str) -> bool {
-        !kind.is_namespaced()
-            || ((self.namespaces.is_empty() || self.namespaces.contains(namespace))
-                && self.shard.is_none_or(|shard| shard.contains(namespace)))
+        !kind.is_namespaced() || self.namespaces.is_empty() || self.namespaces.contains(namespace)
     }
 
     /// Returns the scopes of the lists and watches of a kind at first. Only Leases have none, until

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use kube::core::Status;
 use kube_endpoint_core_model::protobuf::{self, Identity};
 use kube_endpoint_core_model::{Interner, ObjectKey, ResourceVersion};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -54,14 +53,13 @@ struct RawPage<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     metadata: RawPageMeta,
-    /// True if there are `items`. An API server always writes them: an empty list as `[]` or
-    /// `null`.
-    #[serde(default, rename = "items", deserialize_with = "is_list")]
-    has_items: bool,
+    /// An API server always writes them: an empty list as `[]` or `null`.
+    #[serde(borrow, default, deserialize_with = "items")]
+    items: Option<Vec<&'a RawValue>>,
 }
 
-fn is_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Option::<Vec<IgnoredAny>>::deserialize(deserializer).map(|_| true)
+fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<&'de RawValue>>, D::Error> {
+    Option::<Vec<&RawValue>>::deserialize(deserializer).map(|items| Some(items.unwrap_or_default()))
 }
 
 #[derive(Default, Deserialize)]
@@ -131,13 +129,8 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Returns one item of a list, whose object is not decoded yet.
-pub(crate) fn raw(text: &str) -> Result<Raw<'_>, ListWatchError> {
-    serde_json::from_str(text).map(Raw::Json).map_err(|error| invalid_response(&error, text))
-}
-
-/// Decodes a page of a list, but not its items.
-pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
+/// Decodes a page of a list, and hands its items to `use_item` if it is one.
+pub(crate) fn page<T: Object>(text: &str, use_item: impl FnMut(Raw<'_>)) -> Result<Page, ListWatchError> {
     let page: RawPage<'_> = serde_json::from_str(text).map_err(|error| invalid_response(&error, text))?;
     let list_kind = T::RESOURCE.list_kind;
     if page.kind == "Status" {
@@ -153,9 +146,10 @@ pub(crate) fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
     if resource_version.is_none() {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no resourceVersion")));
     }
-    if !page.has_items {
+    let Some(items) = page.items else {
         return Err(ListWatchError::InvalidResponse(format!("the {list_kind} has no items")));
-    }
+    };
+    items.into_iter().map(Raw::Json).for_each(use_item);
     let next = page.metadata.r#continue.filter(|token| !token.is_empty());
     Ok(Page { resource_version, next })
 }
@@ -250,6 +244,14 @@ mod tests {
     use super::*;
     use crate::wire::protobuf_list::tests::field;
 
+    fn raw(text: &str) -> Raw<'_> {
+        Raw::Json(serde_json::from_str(text).unwrap())
+    }
+
+    fn page<T: Object>(text: &str) -> Result<Page, ListWatchError> {
+        super::page::<T>(text, |_| ())
+    }
+
     /// The store finds the last view of the object by its name.
     #[test]
     fn an_object_that_is_nested_too_deeply_keeps_its_name() {
@@ -260,7 +262,7 @@ mod tests {
                 r#"{{"spec":{deep},"metadata":{{"namespace":"n","name":"a","labels":{deep},"resourceVersion":"7"}}}}"#
             ),
         ] {
-            let error = object::<Pod>(raw(&invalid).unwrap(), &mut Interner::default()).unwrap_err();
+            let error = object::<Pod>(raw(&invalid), &mut Interner::default()).unwrap_err();
             assert_eq!(error.key, Some(ObjectKey::new("n", "a")));
             assert_eq!(error.resource_version, ResourceVersion(7));
         }
@@ -310,9 +312,9 @@ mod tests {
         };
         let mut interner = Interner::default();
         let invalid = format!(r#"{{"metadata":{{"name":"a"}},"addressType":"{long}"}}"#);
-        check(&object::<EndpointSlice>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
+        check(&object::<EndpointSlice>(raw(&invalid), &mut interner).unwrap_err().error);
         let invalid = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{long}"}}}}"#);
-        check(&object::<Pod>(raw(&invalid).unwrap(), &mut interner).unwrap_err().error);
+        check(&object::<Pod>(raw(&invalid), &mut interner).unwrap_err().error);
         // A pod's field 1, metadata, with field 6, resourceVersion.
         let invalid = field(1, &[field(1, b"a"), field(6, long.as_bytes())].concat());
         check(&object::<Pod>(Raw::Protobuf(&invalid), &mut interner).unwrap_err().error);

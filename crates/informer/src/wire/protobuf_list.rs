@@ -1,5 +1,4 @@
-//! Splits the body of a list in protobuf into its items while it arrives, as `list_splitter.rs`
-//! does for JSON.
+//! Splits the body of a list in protobuf into its items while it arrives.
 
 use bytes::Bytes;
 use kube_endpoint_core_model::protobuf::{self, Envelope, ListMeta, MAGIC};

@@ -106,7 +106,6 @@ impl Gates {
             let all = match stage {
                 Stage::Alpha => all_alpha,
                 Stage::Beta => all_beta,
-                Stage::Deprecated => None,
             };
             if let Some(on) = named[gate as usize].or(all) {
                 self.0[gate as usize] = on;
@@ -190,10 +189,6 @@ mod tests {
             assert!(requests.ignored.is_empty(), "{words:?}");
             assert_eq!(gates.is_on(Gate::SliceCompaction), alpha, "{words:?}");
             assert_eq!(gates.is_on(Gate::EndpointsRepair), beta, "{words:?}");
-            assert!(
-                !gates.is_on(Gate::TolerateUnreadyAnnotation),
-                "a deprecated gate has to be named: {words:?}"
-            );
         };
         check(&["AllAlpha=true"], true, true, None);
         check(&["AllAlpha=true", "SliceCompaction=false"], false, true, None);

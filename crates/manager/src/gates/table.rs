@@ -7,8 +7,6 @@ pub(super) enum Stage {
     Alpha,
     /// Settled and on by default. `AllBeta` sets these.
     Beta,
-    /// Off by default. The gate remains for users who depend on it.
-    Deprecated,
 }
 
 impl Stage {
@@ -17,7 +15,6 @@ impl Stage {
         match self {
             Self::Alpha => "ALPHA",
             Self::Beta => "BETA",
-            Self::Deprecated => "DEPRECATED",
         }
     }
 
@@ -39,9 +36,6 @@ pub enum Gate {
     /// Skips the write of Endpoints that differ only in a reserved label of the Service. Upstream
     /// rewrites them at every sync.
     EndpointsIgnoreReservedLabels,
-    /// Honours the deprecated Service annotation
-    /// `service.alpha.kubernetes.io/tolerate-unready-endpoints`.
-    TolerateUnreadyAnnotation,
     /// Deletes the slices that the endpointslice controller leaves behind when a Service loses its
     /// selector.
     OrphanedSliceCleanup,
@@ -67,8 +61,6 @@ pub enum Gate {
     ForeignWriteBackoff,
     /// Collects changes of the pods of a large Service for up to 150 ms, and writes them together.
     WriteSpacing,
-    /// Keeps topology hints when a share of nodes lacks a zone (`--topology-node-tolerance`).
-    TopologyNodeTolerance,
 }
 
 impl Gate {
@@ -97,7 +89,7 @@ const fn spec(gate: Gate, name: &'static str, stage: Stage, meaning: &'static st
 }
 
 /// All gates, in the order of [`Gate`].
-pub(super) const TABLE: [GateSpec; 15] = [
+pub(super) const TABLE: [GateSpec; 13] = [
     spec(
         Gate::EndpointsRepair,
         "EndpointsRepair",
@@ -115,12 +107,6 @@ pub(super) const TABLE: [GateSpec; 15] = [
         "EndpointsIgnoreReservedLabels",
         Stage::Beta,
         "do not rewrite Endpoints because the Service carries a reserved label",
-    ),
-    spec(
-        Gate::TolerateUnreadyAnnotation,
-        "TolerateUnreadyAnnotation",
-        Stage::Deprecated,
-        "honour the Service annotation service.alpha.kubernetes.io/tolerate-unready-endpoints",
     ),
     spec(
         Gate::OrphanedSliceCleanup,
@@ -181,11 +167,5 @@ pub(super) const TABLE: [GateSpec; 15] = [
         "WriteSpacing",
         Stage::Beta,
         "collect new endpoints of a Service with 1,000 pods or more for up to 150 ms, and write them together",
-    ),
-    spec(
-        Gate::TopologyNodeTolerance,
-        "TopologyNodeTolerance",
-        Stage::Alpha,
-        "ignore a share of nodes without a zone instead of removing all topology hints",
     ),
 ];

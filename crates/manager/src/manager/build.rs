@@ -10,7 +10,6 @@ use kube_endpoint_informer::{Cluster, Kind, Kinds, ReflectorOptions};
 
 use super::tasks::NamedTasks;
 use super::{ManagerError, RunningControllers};
-use crate::audit::AuditLog;
 use crate::controller_name::ControllerName;
 use crate::discovery;
 #[cfg(feature = "_controllers")]
@@ -35,7 +34,6 @@ pub(super) struct Blueprint {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) seeds: Seeds,
-    pub(super) audit: Option<AuditLog>,
     /// The kinds that the controllers read or write.
     pub(super) kinds: Kinds,
 }
@@ -66,18 +64,11 @@ pub(super) enum Start {
 }
 
 impl Blueprint {
-    pub(super) fn new(
-        client: ApiClient,
-        settings: Settings,
-        clock: Clock,
-        seed: u64,
-    ) -> Result<Self, ManagerError> {
-        let audit = settings.audit_log.as_deref().map(|path| AuditLog::open(path, clock)).transpose()?;
-        let mut blueprint =
-            Self { client, settings, clock, seeds: Seeds(seed), audit, kinds: Kinds::default() };
+    pub(super) fn new(client: ApiClient, settings: Settings, clock: Clock, seed: u64) -> Self {
+        let mut blueprint = Self { client, settings, clock, seeds: Seeds(seed), kinds: Kinds::default() };
         let names = blueprint.names();
         blueprint.kinds = names.iter().flat_map(|name| discovery::kinds_of(*name).iter()).collect();
-        Ok(blueprint)
+        blueprint
     }
 
     /// Returns the client of the controllers.
@@ -132,7 +123,6 @@ impl Blueprint {
             outages: kube_endpoint_controller_runtime::Outages::default(),
             event_tasks: NamedTasks::default(),
             recorders: Vec::new(),
-            audit: self.audit.as_ref(),
             settings: &self.settings,
         };
         let controllers = RunningControllers {
@@ -167,7 +157,6 @@ struct Build<'a> {
     /// The tasks that send events.
     event_tasks: NamedTasks,
     recorders: Vec<EventRecorder>,
-    audit: Option<&'a AuditLog>,
     settings: &'a Settings,
 }
 
@@ -185,11 +174,9 @@ impl Build<'_> {
     ) -> Result<(ApiWriter, EventRecorder), ManagerError> {
         let limiter = RequestLimiter::new(self.settings.qps, self.settings.burst)?;
         let agent = format!("kube-endpoint-manager/{} {name}", env!("CARGO_PKG_VERSION"));
-        let observer = self.audit.as_ref().map(|audit| audit.observer(name.as_str()));
         let mut writer = ApiWriter::new(self.client.clone(), limiter, agent)
             .with_fence(self.fence.clone())
-            .with_controllers(Arc::clone(&self.settings.controller_field_managers))
-            .with_observer(observer);
+            .with_controllers(Arc::clone(&self.settings.controller_field_managers));
         if self.settings.dry_run {
             writer = writer.with_dry_run(DryRun::new(name.as_str(), name.output_kind()));
         }

@@ -4,17 +4,12 @@ use kube_endpoint_leader_election::{InvalidElectorOptions, LeaderElectionError};
 use kube_endpoint_workqueue::InvalidRate;
 use tokio::task::JoinError;
 
-use crate::audit::AuditLogError;
-
 /// The error of a manager that could not be built, or that ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
     /// The client-side rate limit is invalid.
     #[error("invalid client-side rate limit: {0}")]
     Rate(#[from] InvalidRate),
-    /// The audit log cannot be opened.
-    #[error(transparent)]
-    AuditLog(#[from] AuditLogError),
     /// The options of leader election are invalid.
     #[error("invalid leader election: {0}")]
     LeaderElection(#[from] InvalidElectorOptions),
@@ -38,7 +33,7 @@ impl ManagerError {
     pub(super) fn task(&self) -> Option<&str> {
         match self {
             Self::TaskFailed { name, .. } | Self::TaskEnded { name } => Some(name),
-            Self::Rate(_) | Self::AuditLog(_) | Self::LeaderElection(_) | Self::LeaderElectionLost(_) => None,
+            Self::Rate(_) | Self::LeaderElection(_) | Self::LeaderElectionLost(_) => None,
         }
     }
 }

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_api_client::{ApiClient, CountRequests};
-use kube_endpoint_api_writer::Clock;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tower::Layer;
 
-use crate::audit::AuditLog;
 use crate::process_metrics::ProcessMetrics;
 use crate::{ControllerName, LeaderElectionSettings, Manager, Settings};
 
@@ -100,8 +98,6 @@ async fn catalogue() -> Catalogue {
     let _ =
         kube_endpoint_api_client::client_from_config(kube::Config::new("http://192.0.2.1".parse().unwrap()))
             .await;
-    let directory = tempfile::tempdir().unwrap();
-    let _audit = AuditLog::open(&directory.path().join("audit.log"), Clock::starting_at(now)).unwrap();
     let _traces = crate::traces::without_collector().unwrap();
     ProcessMetrics::new().update();
     let settings = Settings {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{number, whole};
+use super::values::whole;
 use crate::gates::Gates;
 use crate::go_duration;
 
@@ -111,10 +111,6 @@ pub struct ControllerOptions {
     /// `upstream` turns all feature gates off, for the behaviour of kube-controller-manager
     #[arg(long, value_name = "PROFILE")]
     pub compatibility: Option<String>,
-
-    /// With the gate TopologyNodeTolerance: share of nodes, 0 to 1, that may lack a zone
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = number)]
-    pub topology_node_tolerance: f64,
 
     /// Seed for the names of new slices and for jitter, to repeat a run; random by default
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]

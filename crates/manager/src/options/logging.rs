@@ -1,12 +1,10 @@
-//! Flags of logs, traces and the audit log.
-
-use std::path::PathBuf;
+//! Flags of logs and traces.
 
 use clap::Args;
 
 use super::values::whole;
 
-/// Flags of logs, traces and the audit log.
+/// Flags of logs and traces.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Logs and traces")]
 pub struct LoggingOptions {
@@ -27,9 +25,4 @@ pub struct LoggingOptions {
     /// How many of a million syncs the program traces
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = whole::<u32>)]
     pub tracing_sampling_rate_per_million: u32,
-
-    /// File that gets a line of JSON for each write of a slice or of Endpoints; - is standard
-    /// output; default: no audit log
-    #[arg(long, value_name = "FILE")]
-    pub audit_log_file: Option<PathBuf>,
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Flags that limit a manager to some namespaces or Services.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Sharding")]
+#[command(next_help_heading = "Part of the cluster")]
 pub struct SelectionOptions {
     /// Namespaces to list and watch; default: all. The default name of the Lease gets them as a
     /// suffix
@@ -14,9 +14,4 @@ pub struct SelectionOptions {
     /// Label selector of the Services to sync, such as team=a,tier!=test; default: all
     #[arg(long, value_name = "SELECTOR")]
     pub service_selector: Option<String>,
-
-    /// The shard of the namespaces to work on, as INDEX/COUNT: 0/2 and 1/2 divide them by the hash
-    /// of their names
-    #[arg(long, value_name = "INDEX/COUNT")]
-    pub shard: Option<String>,
 }

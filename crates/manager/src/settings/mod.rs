@@ -2,20 +2,19 @@
 
 mod error;
 mod leader_election;
+mod part;
 mod rate;
 mod retirement;
 mod serving;
-mod sharding;
 mod tracing;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_client::ContentType;
 use kube_endpoint_core_model::maker::is_tool;
 use kube_endpoint_core_model::{LabelSelector, Text};
-use kube_endpoint_informer::{PodLogOptions, ReflectorOptions, Shard};
+use kube_endpoint_informer::{PodLogOptions, ReflectorOptions};
 
 use crate::controller_name::ControllerName;
 use crate::gates::{Gates, UpstreamRequests};
@@ -86,8 +85,6 @@ pub struct Settings {
     /// Shortest time between two resyncs of all Services and Endpoints. Each resync waits up to
     /// twice as long. Zero turns them off.
     pub min_resync_period: Duration,
-    /// The share of nodes, 0 to 1, that may lack a zone if the gate `TopologyNodeTolerance` is on.
-    pub topology_node_tolerance: f64,
     /// The time after which a shutdown without leader election abandons queued keys.
     pub shutdown_timeout: Duration,
     /// The URL of the API server, if it differs from that of the kubeconfig or the service account.
@@ -99,17 +96,12 @@ pub struct Settings {
     /// The collector of traces. `None` sends no traces.
     pub tracing: Option<TracingSettings>,
     pub logging_format: LoggingFormat,
-    /// The file of the audit log, which gets a line of JSON for each write. `None` writes no audit
-    /// log.
-    pub audit_log: Option<PathBuf>,
     /// True if the manager writes nothing: no object, no event, no Lease.
     pub dry_run: bool,
-    /// The namespaces to list and watch; empty for all. A shard takes precedence.
+    /// The namespaces to list and watch; empty for all.
     pub namespaces: Vec<String>,
     /// Label selector of the Services to sync. `None` selects all.
     pub service_selector: Option<LabelSelector>,
-    /// The shard of the namespaces to work on. `None` stands for all of them.
-    pub shard: Option<Shard>,
 }
 
 impl Default for Settings {
@@ -137,18 +129,15 @@ impl Default for Settings {
             controller_field_managers: Arc::default(),
             mirroring_batch_period: Duration::ZERO,
             min_resync_period: Duration::from_secs(12 * 3600),
-            topology_node_tolerance: 0.1,
             shutdown_timeout: Duration::from_secs(10),
             master: None,
             leader_election: None,
             serving: None,
             tracing: None,
             logging_format: LoggingFormat::Text,
-            audit_log: None,
             dry_run: false,
             namespaces: Vec::new(),
             service_selector: None,
-            shard: None,
         }
     }
 }
@@ -168,26 +157,14 @@ impl TryFrom<&Options> for Settings {
         // This checks the flags of leader election even if it is off, so that turning it on reveals
         // no mistake.
         let mut leader_election = LeaderElectionSettings::try_from(&options.leader_election)?;
-        let namespaces = sharding::namespaces(&options.selection.namespaces)?;
-        let service_selector = sharding::service_selector(&options.selection)?;
-        let shard = sharding::shard(&options.selection)?;
-        leader_election.name = sharding::lease_name(
-            leader_election.name,
-            shard.as_ref(),
-            service_selector.as_ref(),
-            &namespaces,
-        );
+        let namespaces = part::namespaces(&options.selection.namespaces)?;
+        let service_selector = part::service_selector(&options.selection)?;
+        leader_election.name = part::lease_name(leader_election.name, service_selector.as_ref(), &namespaces);
         let (qps, burst) = request_rate(options.api_server.kube_api_qps, options.api_server.kube_api_burst)?;
         let workers = |option: &str, value: usize| in_range(option, value, 1, MAX_WORKERS);
         let serving = ServingSettings::new(options.port(), &options.serving, &options.auth)?;
         Ok(Self {
             controllers: selected,
-            topology_node_tolerance: in_range(
-                "--topology-node-tolerance",
-                controllers.topology_node_tolerance,
-                0.0,
-                1.0,
-            )?,
             gates,
             qps,
             burst,
@@ -237,11 +214,9 @@ impl TryFrom<&Options> for Settings {
             serving: (options.port() != 0).then_some(serving),
             tracing: TracingSettings::new(&options.logging)?,
             logging_format: LoggingFormat::new(&options.logging)?,
-            audit_log: options.logging.audit_log_file.clone(),
             dry_run,
             namespaces,
             service_selector,
-            shard,
         })
     }
 }
@@ -369,13 +344,13 @@ mod tests {
             "--leader-elect-retry-period=5s",
             "--leader-elect-reserve-for=168h",
             "--leader-elect-resource-lock=leases",
-            "--leader-elect-resource-name=shard-a",
+            "--leader-elect-resource-name=part-a",
             "--leader-elect-resource-namespace=default",
             "--leader-elect-identity=one",
         ]);
         let want = LeaderElectionSettings {
             namespace: "default".into(),
-            name: "shard-a".into(),
+            name: "part-a".into(),
             identity: Some("one".into()),
             former: None,
             lease_duration: Duration::from_secs(30),
@@ -492,9 +467,6 @@ mod tests {
             &["--logging-format=xml"],
             &["--namespaces=a,B"],
             &["--service-selector=a in b"],
-            &["--shard=3/3"],
-            &["--shard=0/2", "--namespaces=a"],
-            &["--topology-node-tolerance=2"],
             &["--concurrent-service-endpoint-syncs=0"],
             &["--concurrent-service-endpoint-syncs=51"],
             &["--mirroring-concurrent-service-endpoint-syncs=0"],

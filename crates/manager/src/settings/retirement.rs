@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::error::InvalidOption;
-use super::sharding::namespace_names;
+use super::part::namespace_names;
 use crate::controller_name::ControllerName;
 use crate::options::{ControllerOptions, EndpointsDefault};
 

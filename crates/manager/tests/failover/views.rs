@@ -1,5 +1,4 @@
-//! A change of leader between replicas that work only on some namespaces: with `--namespaces` and
-//! with `--shard`.
+//! A change of leader between replicas that work only on some namespaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +18,6 @@ const NAMESPACES: [&str; 6] = ["billing", "cart", "media", "orders", "search", "
 fn of_namespaces() -> Settings {
     let mut settings = settings();
     settings.namespaces = vec!["billing".to_owned(), "media".to_owned()];
-    settings
-}
-
-fn of_shard() -> Settings {
-    let mut settings = settings();
-    settings.shard = "0/2".parse().ok();
     settings
 }
 
@@ -145,27 +138,5 @@ async fn a_new_leader_of_some_namespaces_reads_only_these_and_loses_no_update() 
         };
         let foreign: Vec<_> = reads.iter().filter(foreign).map(|read| &read.request.path).collect();
         assert!(foreign.is_empty(), "{foreign:?}");
-    }
-}
-
-/// Checks that a shard lists one object of the whole cluster to learn the version of a kind, and
-/// otherwise asks for its own namespaces.
-fn assert_of_shard(settings: &Settings, reads: &[LoggedRequest]) {
-    for read in reads.iter().filter(|read| read.request.plural() != "nodes") {
-        let request = &read.request;
-        let is_watch = request.verb == "watch";
-        let is_own = !request.namespace.is_empty() && has(settings, &request.namespace);
-        let is_listed = is_own || request.query == "limit=1";
-        assert!(is_watch || is_listed, "{} {}", request.path, request.query);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_new_leader_of_a_shard_reads_only_its_namespaces_and_loses_no_update() {
-    let settings = of_shard();
-    for released in [true, false] {
-        let reads = play(plain_server(), &settings, released).await;
-        assert!(released || reads.iter().any(|read| read.request.query == "limit=1"));
-        assert_of_shard(&settings, &reads);
     }
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, refusals};
-use kube_endpoint_mirroring::{ControllerOptions, RuntimeOptions};
-use serde_json::{Value, json};
+use kube_endpoint_mirroring::ControllerOptions;
+use serde_json::json;
 
 use crate::controller::harness::{Harness, changed, endpoints, of_the_endpoints_controller, server, service};
 
@@ -15,25 +15,6 @@ async fn started() -> Harness {
 
 fn refuse(status: u16) -> Fault {
     Fault::Refuse { status, retry_after: None }
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_slow_retries_endpoints_are_dropped_after_fifteen_until_something_changes() {
-    let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
-    let options = changed(|options| options.runtime = runtime);
-    let harness = Harness::start(&server([service("web")]), options).await;
-    harness.fault(refuse(500), "create", usize::MAX);
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(3600)).await;
-    let attempts = harness.timed_writes();
-    let waits: Vec<u128> = attempts.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 100, 100, 100, 100, 100, 100, 100, 100]);
-    assert_eq!(harness.events(), [""; 0], "as upstream");
-    harness.server.clear_faults();
-    harness.patch("endpoints", "web", json!({"metadata": {"labels": {"a": "b"}}})).await;
-    harness.moment().await;
-    assert_eq!(harness.writes(), ["create endpointslices 201"]);
-    harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,24 +49,6 @@ async fn a_lost_answer_creates_no_second_slice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_waits_until_the_cache_shows_our_own_last_write() {
-    let harness = started().await;
-    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(1)).await;
-    harness.put("endpoints", &endpoints("web", &["192.0.2.1", "2001:db8::1"])).await;
-    harness.pass(Duration::from_secs(1)).await;
-    assert_eq!(harness.writes(), ["create endpointslices 201"]);
-    harness.pass(Duration::from_secs(8)).await;
-    assert_eq!(harness.writes(), ["create endpointslices 201"]);
-    assert_eq!(
-        harness.slices(),
-        ["endpointslicemirroring [192.0.2.1]", "endpointslicemirroring [2001:db8::1]"]
-    );
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
     for is_answer_lost in [false, true] {
         let harness = started().await;
@@ -104,55 +67,6 @@ async fn a_slice_just_created_is_found_when_it_must_be_deleted() {
         assert_eq!(harness.slices(), [""; 0], "answer lost: {is_answer_lost}");
         harness.nothing_is_remembered().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conflict_is_resolved_once_the_cache_has_caught_up() {
-    let harness = started().await;
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(1)).await;
-    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
-    harness.patch("endpointslices", &harness.slice(), json!({"metadata": {"labels": {"x": "y"}}})).await;
-    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
-    harness.pass(Duration::from_secs(20)).await;
-    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
-    assert_eq!(harness.get("endpointslices", &harness.slice()).unwrap()["metadata"]["labels"].get("x"), None);
-    let writes = harness.writes();
-    assert!(writes.iter().any(|write| write == "update endpointslices 409"), "{writes:?}");
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_created_in_a_terminating_namespace() {
-    let harness = started().await;
-    harness.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})).await;
-    for mut held in [service("web"), endpoints("web", &["192.0.2.1"])] {
-        held["metadata"] =
-            json!({"name": "web", "namespace": "leaving", "finalizers": ["example.invalid/hold"]});
-        harness.create(&held).await;
-    }
-    harness.pass(Duration::from_secs(1)).await;
-    // The namespace terminates after the plan has found that a slice is missing and before the
-    // create.
-    harness.fault(Fault::Delay(Duration::from_millis(50)), "create", 1);
-    let slice = harness.server.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let path = format!("/apis/discovery.k8s.io/v1/namespaces/leaving/endpointslices/{slice}");
-    harness.send("DELETE", &path, "application/json", &Value::Null).await;
-    harness.send("DELETE", "/api/v1/namespaces/leaving", "application/json", &Value::Null).await;
-    harness.pass(Duration::from_secs(600)).await;
-    assert_eq!(harness.writes(), ["create endpointslices 201", "create endpointslices 403"]);
-    assert_eq!(harness.events(), [""; 0]);
-    assert_eq!(harness.controller.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shut_down_controller_starts_no_sync() {
-    let harness = started().await;
-    harness.controller.shut_down();
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(5)).await;
-    assert_eq!(harness.writes(), [""; 0]);
-    assert_eq!(harness.controller.pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

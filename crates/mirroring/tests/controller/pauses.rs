@@ -29,39 +29,6 @@ fn are_apart(times: &[u128], seconds: u128) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_requested_pause_delays_every_sync_of_the_key() {
-    for status in [429, 503] {
-        let harness = started().await;
-        harness.fault(busy(status, 20), "create", 2);
-        harness.create(&endpoints("web", &["192.0.2.1"])).await;
-        for number in 2..12 {
-            harness.put("endpoints", &endpoints("web", &[&format!("192.0.2.{number}")])).await;
-            harness.pass(Duration::from_secs(1)).await;
-        }
-        harness.pass(Duration::from_secs(60)).await;
-        let times = asked(&harness);
-        assert!(times.len() == 3 && are_apart(&times, 20), "{times:?}");
-        assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.11]"]);
-        assert_eq!(harness.controller.pending(), 0);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_stays_busy_is_retried_after_each_requested_pause_without_limit() {
-    let harness = started().await;
-    harness.fault(busy(429, 200), "create", 100);
-    harness.create(&endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(20_100)).await;
-    let times = asked(&harness);
-    assert!(
-        times.len() == 101 && are_apart(&times, 60),
-        "a pause is a minute at most, and a tenth: {times:?}"
-    );
-    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn deletions_happen_after_the_pause() {
     let harness = started().await;
     harness.create(&endpoints("web", &["192.0.2.1"])).await;

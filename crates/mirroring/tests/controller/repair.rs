@@ -54,21 +54,6 @@ async fn the_batch_period_delays_syncs_caused_by_slices() {
     harness.nothing_is_remembered().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_until_it_stays() {
-    let harness = started(0).await;
-    let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
-    harness.load([endpoints("web", &["192.0.2.2"])]);
-    harness.pass(Duration::from_secs(3600)).await;
-    let updates = harness.writes().len();
-    assert!((12..=22).contains(&updates), "{updates} updates in an hour");
-    assert!(is_mirrored(&harness), "as before");
-    harness.server.remove_fault(undone);
-    harness.pass(Duration::from_secs(7200)).await;
-    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"]);
-    harness.nothing_is_remembered().await;
-}
-
 /// kubernetes#112143.
 #[tokio::test(start_paused = true)]
 async fn a_slice_deleted_or_edited_after_a_restart_is_repaired_before_any_own_write() {

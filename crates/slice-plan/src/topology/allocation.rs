@@ -172,14 +172,14 @@ mod tests {
 
     fn topology(ratios: &[(&str, f64)]) -> TopologyState {
         let ratios = ratios.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio));
-        TopologyState { ratios: ratios.collect(), computed: true, ..TopologyState::default() }
+        TopologyState { ratios: ratios.collect(), computed: true }
     }
 
     #[test]
     fn a_cluster_of_which_no_node_was_seen_has_nodes_in_less_than_two_zones() {
         let check = |topology: &TopologyState, want| assert_eq!(allocate(topology, 9), Err(want));
         check(&TopologyState::unknown(), Disabled::NodesReadyInOneZoneOnly);
-        check(&TopologyState::from_nodes([], 0.0), Disabled::InsufficientNodeInfo);
+        check(&TopologyState::from_nodes([]), Disabled::InsufficientNodeInfo);
     }
 
     #[test]

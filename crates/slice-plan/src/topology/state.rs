@@ -19,50 +19,39 @@ pub struct TopologyState {
     pub(super) ratios: BTreeMap<Text, f64>,
     /// True if the ratios come from nodes. Upstream's event differs until they do.
     pub(super) computed: bool,
-    /// True if nodes may lack a zone, so that endpoints on them may get a hint for any zone.
-    pub(super) tolerant: bool,
 }
 
 impl TopologyState {
     /// Returns the state before the first node: no Service gets topology hints.
     pub const fn unknown() -> Self {
-        Self { ratios: BTreeMap::new(), computed: false, tolerant: false }
+        Self { ratios: BTreeMap::new(), computed: false }
     }
 
     /// Computes the ratios from nodes in any order (upstream `SetNodes`). Nodes of the control
     /// plane and nodes that are not ready do not count. If a node lacks zone or CPU there are no
-    /// ratios, unless the share of such nodes among those that count is at most `tolerance` (0 to
-    /// 1): the ratios then ignore them.
-    pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, tolerance: f64) -> Self {
-        let (mut counted, mut incomplete) = (0u32, 0u32);
+    /// ratios.
+    pub fn from_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let mut is_complete = true;
         let mut nano_by_zone: BTreeMap<&Text, i128> = BTreeMap::new();
         for node in nodes.into_iter().filter(|node| node.ready && !node.control_plane) {
-            counted += 1;
             match &node.zone {
                 Some(zone) if node.allocatable_cpu_nano != 0 => {
                     *nano_by_zone.entry(zone).or_default() += i128::from(node.allocatable_cpu_nano);
                 }
-                _ => incomplete += 1,
+                _ => is_complete = false,
             }
         }
-        let tolerant = tolerance > 0.0;
-        let enough = incomplete == 0 || (tolerant && f64::from(incomplete) <= tolerance * f64::from(counted));
         let total: i128 = nano_by_zone.values().sum();
-        if !enough || total <= 0 || nano_by_zone.len() < 2 {
-            return Self { ratios: BTreeMap::new(), computed: true, tolerant };
+        if !is_complete || total <= 0 || nano_by_zone.len() < 2 {
+            return Self { ratios: BTreeMap::new(), computed: true };
         }
         let ratios = nano_by_zone.into_iter().map(|(zone, nano)| (zone.clone(), milli(nano) / milli(total)));
-        Self { ratios: ratios.collect(), computed: true, tolerant }
+        Self { ratios: ratios.collect(), computed: true }
     }
 
     /// Returns true if the ratios come from nodes.
     pub fn is_computed(&self) -> bool {
         self.computed
-    }
-
-    /// Returns true if nodes, and so endpoints, may lack a zone.
-    pub(crate) fn is_tolerant(&self) -> bool {
-        self.tolerant
     }
 
     /// Returns the share of the CPU by zone. It is empty if the nodes lack the information.
@@ -171,28 +160,24 @@ mod tests {
 
     #[test]
     fn ratios_are_shares_of_the_cpu_of_ready_worker_nodes() {
-        let check = |nodes: &[Node], tolerance: f64, want: &[(&str, f64)]| {
+        let check = |nodes: &[Node], want: &[(&str, f64)]| {
             let want: BTreeMap<Text, f64> =
                 want.iter().map(|(zone, ratio)| (Text::from(*zone), *ratio)).collect();
-            assert_eq!(*TopologyState::from_nodes(nodes, tolerance).ratios(), want, "{nodes:?}");
+            assert_eq!(*TopologyState::from_nodes(nodes).ratios(), want, "{nodes:?}");
             let reversed = nodes.iter().rev();
-            assert_eq!(*TopologyState::from_nodes(reversed, tolerance).ratios(), want, "{nodes:?}");
+            assert_eq!(*TopologyState::from_nodes(reversed).ratios(), want, "{nodes:?}");
         };
         let thirds = [("a", 0.75), ("b", 0.25)];
         let nodes = [node("a", 1000), node("a", 2000), node("b", 1000)];
         let with = |more: Node| [&nodes[..], &[more]].concat();
-        check(&nodes, 0.0, &thirds);
-        check(&with(Node { ready: false, ..node("c", 9000) }), 0.0, &thirds);
-        check(&with(Node { control_plane: true, ..node("c", 9000) }), 0.0, &thirds);
-        check(&with(Node { ready: false, ..node("", 9000) }), 0.0, &thirds);
-        check(&with(node("", 1000)), 0.0, &[]);
-        check(&with(node("c", 0)), 0.0, &[]);
-        check(&with(node("", 1000)), 0.25, &thirds);
-        check(&with(node("c", 0)), 0.25, &thirds);
-        check(&with(node("", 1000)), 0.24, &[]);
-        check(&[node("a", 1000), node("a", 1000)], 0.0, &[]);
-        check(&[node("a", 1000), node("", 1000)], 1.0, &[]);
-        check(&[], 0.0, &[]);
+        check(&nodes, &thirds);
+        check(&with(Node { ready: false, ..node("c", 9000) }), &thirds);
+        check(&with(Node { control_plane: true, ..node("c", 9000) }), &thirds);
+        check(&with(Node { ready: false, ..node("", 9000) }), &thirds);
+        check(&with(node("", 1000)), &[]);
+        check(&with(node("c", 0)), &[]);
+        check(&[node("a", 1000), node("a", 1000)], &[]);
+        check(&[], &[]);
     }
 
     #[test]
@@ -204,7 +189,7 @@ mod tests {
                 AddressType::IPv6,
                 by_zone.iter().map(|(zone, count)| (Text::from(*zone), *count)).collect(),
             );
-            assert_eq!(hinted.is_overloaded(&TopologyState::from_nodes(nodes, 0.0)), want, "{by_zone:?}");
+            assert_eq!(hinted.is_overloaded(&TopologyState::from_nodes(nodes)), want, "{by_zone:?}");
         };
         check(&nodes, &[("a", 5), ("b", 5)], false);
         check(&nodes, &[("a", 6), ("b", 5)], false);
@@ -222,11 +207,7 @@ mod tests {
             let mut hinted = HintedState::default();
             hinted.withhold(AddressType::IPv4, ready);
             let nodes: Vec<Node> = zones.iter().map(|zone| node(zone, 1000)).collect();
-            assert_eq!(
-                hinted.may_be_hinted(&TopologyState::from_nodes(&nodes, 0.0)),
-                want,
-                "{zones:?} {ready}"
-            );
+            assert_eq!(hinted.may_be_hinted(&TopologyState::from_nodes(&nodes)), want, "{zones:?} {ready}");
         };
         check(&["a", "b"], 4, true);
         check(&["a", "b"], 1, false);
@@ -234,7 +215,7 @@ mod tests {
         check(&["a", "b", "c"], 4, false);
         assert!(
             !HintedState::default()
-                .may_be_hinted(&TopologyState::from_nodes(&[node("a", 1000), node("b", 1000)], 0.0))
+                .may_be_hinted(&TopologyState::from_nodes(&[node("a", 1000), node("b", 1000)]))
         );
     }
 

@@ -48,7 +48,7 @@ impl ClusterState {
                 .with_existing_slices(self.existing_slices.as_deref().unwrap_or_default())
                 .with_trigger_time(self.trigger_time)
                 .with_options(&self.options)
-                .with_topology(&TopologyState::from_nodes(&self.nodes, self.options.topology_node_tolerance))
+                .with_topology(&TopologyState::from_nodes(&self.nodes))
                 .with_ready_pods(self.ready_pods.as_ref())
                 .with_hinted(self.hinted.clone()),
         )

@@ -37,13 +37,12 @@ pub struct Edit {
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
-    (1usize..5, any::<bool>(), 0u8..4, any::<bool>())
-        .prop_flat_map(|(max, compaction, tolerance, headless_label_repair)| {
+    (1usize..5, any::<bool>(), any::<bool>())
+        .prop_flat_map(|(max, compaction, headless_label_repair)| {
             let options = PlanOptions::default()
                 .with_max_endpoints_per_slice(max)
                 .with_slice_compaction(compaction)
-                .with_headless_label_repair(headless_label_repair)
-                .with_topology_node_tolerance(if tolerance == 0 { 0.5 } else { 0.0 });
+                .with_headless_label_repair(headless_label_repair);
             let step = (
                 service(),
                 prop::collection::vec(pod(), 0..12),

@@ -114,8 +114,7 @@ pub fn for_manager(pods: &[Instance]) -> Option<(String, Vec<Permission>)> {
     let has = |flag: &str| pods.iter().any(|pod| pod.values(flag).next().is_some());
     let user = pods.iter().find_map(|pod| pod.user.clone())?;
     // Another name or namespace of the Lease.
-    let other_lease =
-        ["leader-elect-resource-name", "leader-elect-resource-namespace", "shard", "service-selector"];
+    let other_lease = ["leader-elect-resource-name", "leader-elect-resource-namespace", "service-selector"];
     let other_lease = other_lease.into_iter().any(has);
     let beside = runs_beside(pods);
     let is_needed =

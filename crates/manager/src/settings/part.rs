@@ -1,9 +1,7 @@
 //! The part of the cluster that a manager works on, and the Lease that its replicas share.
 
-use std::hash::Hasher;
-
 use kube_endpoint_core_model::LabelSelector;
-use kube_endpoint_informer::{ClusterOptions, Shard, WatchedNamespaces};
+use kube_endpoint_informer::{ClusterOptions, WatchedNamespaces};
 
 use super::error::InvalidOption;
 use super::leader_election::is_object_name;
@@ -21,10 +19,7 @@ impl Settings {
 
     /// Returns the namespaces that the informers list and watch.
     pub fn watched_namespaces(&self) -> WatchedNamespaces {
-        match self.shard {
-            Some(shard) => WatchedNamespaces::of_shard(shard),
-            None => WatchedNamespaces::named(self.namespaces.iter().map(String::as_str)),
-        }
+        WatchedNamespaces::named(self.namespaces.iter().map(String::as_str))
     }
 }
 
@@ -55,35 +50,16 @@ pub(super) fn service_selector(options: &SelectionOptions) -> Result<Option<Labe
     Ok((!selector.is_everything()).then_some(selector))
 }
 
-/// Returns the shard of the namespaces, or `None` for all of them.
-pub(super) fn shard(options: &SelectionOptions) -> Result<Option<Shard>, InvalidOption> {
-    let Some(text) = options.shard.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let shard = text.parse::<Shard>().map_err(|why| InvalidOption::new("--shard", text, why.to_string()))?;
-    if options.namespaces.iter().any(|name| !name.trim().is_empty()) {
-        let why = "use either --namespaces or --shard";
-        return Err(InvalidOption::new("--shard", text, why));
-    }
-    Ok((shard.count() > 1).then_some(shard))
-}
-
-/// Returns the name of the Lease. This adds the shard, the selector and the namespaces to the
-/// default name, so that the replicas of one part of the cluster share a Lease of their own. It
-/// keeps any other name.
-pub(super) fn lease_name(
-    name: String,
-    shard: Option<&Shard>,
-    selector: Option<&LabelSelector>,
-    namespaces: &[String],
-) -> String {
+/// Returns the name of the Lease. This adds the selector and the namespaces to the default name, so
+/// that the replicas of one part of the cluster share a Lease of their own. It keeps any other
+/// name.
+pub(super) fn lease_name(name: String, selector: Option<&LabelSelector>, namespaces: &[String]) -> String {
     use std::fmt::Write as _;
 
     if name != LeaderElectionSettings::default().name {
         return name;
     }
     let mut name = name;
-    if let Some(shard) = shard {
-        let _ = write!(name, ".shard-{}-of-{}", shard.index(), shard.count());
-    }
     if let Some(selector) = selector {
         let _ = write!(name, ".selector-{:016x}", hash(&selector.to_string()));
     }
@@ -99,25 +75,11 @@ pub(super) fn lease_name(
     name
 }
 
-/// Returns a hash that is the same in every process.
+/// Returns a hash (FNV-1a) that is the same in every process.
 fn hash(text: &str) -> u64 {
-    let mut hasher = Fnv1a(0xcbf2_9ce4_8422_2325);
-    hasher.write(text.as_bytes());
-    hasher.finish()
-}
-
-struct Fnv1a(u64);
-
-impl Hasher for Fnv1a {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -126,23 +88,21 @@ mod tests {
 
     #[test]
     fn each_part_of_the_cluster_has_a_lease_of_its_own() {
-        let check = |name: &str, shard: &str, selector: &str, spaces: &[&str], want: &str| {
-            let shard = shard.parse::<Shard>().ok();
+        let check = |name: &str, selector: &str, spaces: &[&str], want: &str| {
             let selector = (!selector.is_empty()).then(|| selector.parse::<LabelSelector>().unwrap());
             let spaces: Vec<String> = spaces.iter().map(|name| (*name).to_owned()).collect();
-            let got = lease_name(name.to_owned(), shard.as_ref(), selector.as_ref(), &spaces);
+            let got = lease_name(name.to_owned(), selector.as_ref(), &spaces);
             assert_eq!(got, want);
             assert!(is_object_name(&got), "{got}");
         };
         let default = "kube-endpoint-manager";
-        check(default, "", "", &[], default);
-        check("own", "1/3", "a=b", &["a"], "own");
-        check(default, "", "", &["a", "b-c"], "kube-endpoint-manager.namespaces.a.b-c");
-        check(default, "1/3", "", &[], "kube-endpoint-manager.shard-1-of-3");
-        check(default, "", "", &["a"], "kube-endpoint-manager.namespaces.a");
-        check(default, "", "a=b", &[], "kube-endpoint-manager.selector-e65093190491a193");
-        check(default, "", "a == b", &["a"], "kube-endpoint-manager.selector-e65093190491a193.namespaces.a");
+        check(default, "", &[], default);
+        check("own", "a=b", &["a"], "own");
+        check(default, "", &["a", "b-c"], "kube-endpoint-manager.namespaces.a.b-c");
+        check(default, "", &["a"], "kube-endpoint-manager.namespaces.a");
+        check(default, "a=b", &[], "kube-endpoint-manager.selector-e65093190491a193");
+        check(default, "a == b", &["a"], "kube-endpoint-manager.selector-e65093190491a193.namespaces.a");
         let long = "a".repeat(63);
-        check(default, "", "", &[&long, &long, &long], "kube-endpoint-manager.namespaces-1c9bd28d10938166");
+        check(default, "", &[&long, &long, &long], "kube-endpoint-manager.namespaces-1c9bd28d10938166");
     }
 }

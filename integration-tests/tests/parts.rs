@@ -18,9 +18,9 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// Returns the settings of the manager that syncs the Services with this label.
-fn shard(name: &str) -> Settings {
+fn part(name: &str) -> Settings {
     let mut settings = settings(Gates::default());
-    settings.service_selector = Some(format!("shard={name}").parse().unwrap());
+    settings.service_selector = Some(format!("part={name}").parse().unwrap());
     settings
 }
 
@@ -35,10 +35,10 @@ fn server() -> EmbeddedApiServer {
     EmbeddedApiServer::builder().seed(7).track_managers().load([node]).build().unwrap()
 }
 
-fn service(namespace: &str, name: &str, shard: &str, selector: Option<&str>) -> Value {
+fn service(namespace: &str, name: &str, part: &str, selector: Option<&str>) -> Value {
     let selector = selector.map_or(Value::Null, |app| json!({"app": app}));
     json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"shard": shard}},
+        "metadata": {"name": name, "namespace": namespace, "labels": {"part": part}},
         "spec": {"selector": selector, "ports": [{"port": 80}]}})
 }
 
@@ -66,9 +66,9 @@ fn made_endpoints(namespace: &str, name: &str, address: &str) -> Value {
 }
 
 /// Sets the label of a Service, as an update by a user does.
-fn relabel(server: &EmbeddedApiServer, name: &str, shard: &str) {
+fn relabel(server: &EmbeddedApiServer, name: &str, part: &str) {
     let mut service = server.get("services", "default", name).unwrap();
-    service["metadata"]["labels"]["shard"] = shard.into();
+    service["metadata"]["labels"]["part"] = part.into();
     server.load([service]).unwrap();
 }
 
@@ -119,7 +119,7 @@ fn addresses(all: &[&str]) -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_shard_that_it_joins() {
+async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_part_that_it_joins() {
     let server = server();
     server.create(service("default", "web", "a", Some("web"))).await.unwrap();
     server.create(service("default", "db", "b", Some("db"))).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_sha
     server
         .load([pod("default", "web-1", "web", "10.0.0.1"), pod("default", "db-1", "db", "10.0.1.1")])
         .unwrap();
-    let managers = [start(&server, "a", &shard("a")), start(&server, "b", &shard("b"))];
+    let managers = [start(&server, "a", &part("a")), start(&server, "b", &part("b"))];
     sleep(seconds(10)).await;
     let one = addresses(&["10.0.0.1"]);
     assert_eq!(published(&server, "default", "web"), (one.clone(), one));
@@ -147,7 +147,7 @@ async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_sha
         relabel(&server, "web", joined);
         relabel(&server, "ext", joined);
         sleep(seconds(10)).await;
-        // The new shard of the Service copies its labels to the outputs.
+        // The new part of the Service copies its labels to the outputs.
         assert_eq!(writes_of(&server, left, before), [""; 0], "round {round}");
         let address = format!("10.0.0.{}", round + 2);
         server.load([pod("default", &format!("web-{}", round + 2), "web", &address)]).unwrap();
@@ -172,14 +172,14 @@ async fn a_service_that_is_relabelled_keeps_its_outputs_and_is_synced_by_the_sha
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outputs_of_a_deleted_service_are_deleted_by_the_shard_of_its_last_labels() {
+async fn the_outputs_of_a_deleted_service_are_deleted_by_the_part_of_its_last_labels() {
     let server = server();
     for (name, selector) in [("web", Some("web")), ("ext", None)] {
         server.create(service("default", name, "a", selector)).await.unwrap();
     }
-    // The labels of these Endpoints are not those of the Service, and select no shard.
+    // The labels of these Endpoints are not those of the Service, and select no part.
     server.create(endpoints("default", "ext", "192.0.2.1")).await.unwrap();
-    let managers = [start(&server, "a", &shard("a")), start(&server, "b", &shard("b"))];
+    let managers = [start(&server, "a", &part("a")), start(&server, "b", &part("b"))];
     sleep(seconds(10)).await;
     relabel(&server, "web", "b");
     relabel(&server, "ext", "b");
@@ -202,24 +202,24 @@ async fn the_outputs_of_a_deleted_service_are_deleted_by_the_shard_of_its_last_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_service_left_that_was_deleted_while_no_shard_ran_is_deleted_by_the_shard_of_its_labels() {
+async fn what_a_service_left_that_was_deleted_while_no_part_ran_is_deleted_by_the_part_of_its_labels() {
     let server = server();
-    let labelled = |name: &str, shard: &str| {
+    let labelled = |name: &str, part: &str| {
         let mut endpoints = made_endpoints("default", name, "192.0.2.1");
-        endpoints["metadata"]["labels"] = json!({"shard": shard});
+        endpoints["metadata"]["labels"] = json!({"part": part});
         endpoints
     };
     // There is no Service. A mirrored slice without its Endpoints is left, too.
-    let slice = |name: &str, shard: &str| {
+    let slice = |name: &str, part: &str| {
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": [],
-            "metadata": {"name": name, "namespace": "default", "labels": {"shard": shard,
+            "metadata": {"name": name, "namespace": "default", "labels": {"part": part,
                 "kubernetes.io/service-name": "ext",
                 "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io"}}})
     };
     server
         .load([labelled("web", "a"), labelled("db", "b"), slice("ext-1", "a"), slice("ext-2", "b")])
         .unwrap();
-    let one = start(&server, "a", &shard("a"));
+    let one = start(&server, "a", &part("a"));
     sleep(seconds(20)).await;
     let mut deleted = writes_of(&server, "a", 0);
     deleted.sort_unstable();
@@ -230,7 +230,7 @@ async fn what_a_service_left_that_was_deleted_while_no_shard_ran_is_deleted_by_t
             "delete /apis/discovery.k8s.io/v1/namespaces/default/endpointslices/ext-1"
         ]
     );
-    let other = start(&server, "b", &shard("b"));
+    let other = start(&server, "b", &part("b"));
     sleep(seconds(20)).await;
     assert_eq!((server.count("endpoints"), server.count("endpointslices")), (0, 0));
     assert_eq!(writes_of(&server, "a", 0).len(), 2);
@@ -243,10 +243,10 @@ async fn pods_of_services_outside_the_selection_start_no_syncs() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let server = server();
-    for (name, shard) in [("web", "a"), ("db", "b")] {
-        server.create(service("default", name, shard, Some(name))).await.unwrap();
+    for (name, part) in [("web", "a"), ("db", "b")] {
+        server.create(service("default", name, part, Some(name))).await.unwrap();
     }
-    let manager = metrics::with_local_recorder(&recorder, || start(&server, "a", &shard("a")));
+    let manager = metrics::with_local_recorder(&recorder, || start(&server, "a", &part("a")));
     sleep(seconds(10)).await;
     let added = |queue: &str| {
         let page = MetricsPage::new(handle.render());
@@ -348,50 +348,4 @@ async fn mirrored_slices_outlast_a_cache_that_does_not_show_their_service_yet() 
         assert_eq!(published(&server, "default", "ext").0, addresses(&["192.0.2.1"]));
         second.stop().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_namespace_is_in_one_shard_and_others_are_dropped() {
-    let server = server();
-    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
-    let namespaces: Vec<String> = (0..20).map(|number| format!("team-{number}")).collect();
-    for namespace in &namespaces {
-        server
-            .load([json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})])
-            .unwrap();
-        server.create(service(namespace, "web", "a", Some("web"))).await.unwrap();
-        server.load([pod(namespace, "web-1", "web", "10.0.0.1")]).unwrap();
-    }
-    let shard = |index: u32| {
-        let mut settings = settings(Gates::default());
-        settings.shard = format!("{index}/2").parse().ok();
-        settings
-    };
-    let start_one =
-        |name: &str, index| metrics::with_local_recorder(&recorder, || start(&server, name, &shard(index)));
-    let managers = [start_one("first", 0), start_one("second", 1)];
-    sleep(seconds(10)).await;
-    for namespace in &namespaces {
-        server.load([pod(namespace, "web-2", "web", "10.0.0.2")]).unwrap();
-    }
-    sleep(seconds(20)).await;
-    let both = addresses(&["10.0.0.1", "10.0.0.2"]);
-    for namespace in &namespaces {
-        assert_eq!(published(&server, namespace, "web"), (both.clone(), both.clone()), "{namespace}");
-    }
-    let writers = |name: &str| -> BTreeSet<String> {
-        let namespace = |write: String| {
-            write.split('/').skip_while(|part| *part != "namespaces").nth(1).map(str::to_owned)
-        };
-        writes_of(&server, name, 0).into_iter().filter_map(namespace).collect()
-    };
-    let (first, second) = (writers("first"), writers("second"));
-    assert!(first.is_disjoint(&second), "{first:?} {second:?}");
-    assert!(!first.is_empty() && !second.is_empty() && first.len() + second.len() == namespaces.len());
-    for manager in managers {
-        manager.stop().await;
-    }
-    let dropped = MetricsPage::new(handle.render()).sum("informer_out_of_view_total", &[]);
-    assert!(dropped >= 60.0, "20 Services and 40 pods, each dropped by one of two shards: {dropped}");
 }
