@@ -12,7 +12,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use tower::Layer;
 
 use crate::audit::AuditLog;
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics;
 use crate::{ControllerName, LeaderElectionSettings, Manager, Settings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -103,7 +103,8 @@ async fn catalogue() -> Catalogue {
     let directory = tempfile::tempdir().unwrap();
     let _audit = AuditLog::open(&directory.path().join("audit.log"), Clock::starting_at(now)).unwrap();
     let _traces = crate::traces::without_collector().unwrap();
-    ProcessMetrics::new().update();
+    process_metrics::describe();
+    process_metrics::update();
     let settings = Settings {
         controllers: ControllerName::ALL.to_vec(),
         leader_election: Some(LeaderElectionSettings::default()),
