@@ -52,8 +52,6 @@ fn number(status: &str, field: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
     use super::*;
 
     #[test]
@@ -74,9 +72,9 @@ mod tests {
         assert!(status("Threads").unwrap() >= 2, "the harness runs a test on a thread of its own");
 
         let before = open_files().unwrap();
-        let files = [(); 50].map(|()| std::fs::File::open("/proc/self/stat").unwrap());
+        let files = [(); 200].map(|()| std::fs::File::open("/proc/self/stat").unwrap());
         // Tests beside this one open and close files, too.
-        assert!(open_files().unwrap() >= before + 30);
+        assert!(open_files().unwrap() >= before + 100);
         drop(files);
         assert!(open_files().unwrap() <= limit(Resource::Nofile).unwrap());
 
@@ -84,8 +82,8 @@ mod tests {
         while cpu_time() < before + 0.02 {}
 
         // Ticks and the boot are whole numbers.
-        let start = UNIX_EPOCH + Duration::from_secs(start_time().unwrap());
-        let age = (SystemTime::now() + Duration::from_secs(2)).duration_since(start).unwrap();
-        assert!(age < Duration::from_secs(3600), "{age:?}");
+        let now = u64::try_from(clock_gettime(ClockId::Realtime).tv_sec).unwrap() + 2;
+        let age = now.checked_sub(start_time().unwrap()).unwrap();
+        assert!(age < 3600, "{age} s");
     }
 }
