@@ -189,6 +189,15 @@ pub fn bash_and_awk() -> Result<(), Missing> {
     ["bash", "awk"].into_iter().try_for_each(program)
 }
 
+/// Checks for the programs that run `release/publish`.
+///
+/// # Errors
+///
+/// [`Missing`] if one of them is missing.
+pub fn bash_git_and_jq() -> Result<(), Missing> {
+    ["bash", "git", "jq"].into_iter().try_for_each(program)
+}
+
 /// Checks for Helm's renderer, a package of Python's.
 ///
 /// # Errors

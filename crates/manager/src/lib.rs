@@ -60,6 +60,7 @@ mod memory_limit;
 mod metrics;
 mod open_files;
 pub mod options;
+mod own_process;
 mod own_thread;
 #[cfg(any(feature = "_controllers", feature = "ui"))]
 mod plan_options;

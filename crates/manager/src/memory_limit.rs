@@ -15,6 +15,7 @@ use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use crate::controller_name::ControllerName;
+use crate::own_process;
 use crate::settings::Settings;
 
 /// The bytes that the program takes without objects, and for each object at the peak. The page
@@ -80,9 +81,12 @@ fn limit() -> Option<Limit> {
     let group = read(Path::new("/proc/self/cgroup")).and_then(|groups| limit_of_groups(&groups, read));
     let group = group.map(|bytes| Limit { what: "by its control group", bytes, program: PROGRAM });
     // Stacks and reserved arenas count, too, so what the process has now is the least.
-    let status = read(Path::new("/proc/self/status")).unwrap_or_default();
     let space = getrlimit(Resource::As).current;
-    let space = space.map(|bytes| Limit { what: "by RLIMIT_AS", bytes, program: address_space(&status) });
+    let space = space.map(|bytes| Limit {
+        what: "by RLIMIT_AS",
+        bytes,
+        program: own_process::status("VmSize").unwrap_or(PROGRAM),
+    });
     group.into_iter().chain(space).min_by_key(|limit| limit.bytes.saturating_sub(limit.program))
 }
 
@@ -108,12 +112,6 @@ fn limit_of_groups(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Opti
         }
     }
     lowest
-}
-
-/// Returns the size of the address space in a `/proc/PID/status`, in bytes.
-fn address_space(status: &str) -> u64 {
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
-    size.and_then(|size| size.parse::<u64>().ok()).map_or(PROGRAM, |size| size * 1024)
 }
 
 /// Returns the numbers of objects in the namespaces of the settings, or `None` if the server does
@@ -202,14 +200,6 @@ mod tests {
         check(groups, &[(one, "9223372036854771712\n")], None);
         check("9:cpu:/x\n", &[("/sys/fs/cgroup/memory.max", "1\n"), (one, "1\n")], None);
         check("", &[], None);
-    }
-
-    #[test]
-    fn the_address_space_is_that_of_the_process() {
-        assert_eq!(address_space("VmPeak:\t 900 kB\nVmSize:\t   100000 kB\n"), 102_400_000);
-        assert_eq!(address_space(""), PROGRAM);
-        let own = std::fs::read_to_string("/proc/self/status").unwrap();
-        assert!(address_space(&own) > 1 << 20);
     }
 
     #[tokio::test]

@@ -4,51 +4,75 @@
 //! A counter of the `metrics` facade is a whole number, so a recorder holds the CPU time in whole
 //! seconds. [`with_cpu_time`] replaces the number on a page by the exact one.
 
-use std::sync::OnceLock;
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+use rustix::process::Resource;
 
-use metrics::{Unit, describe_gauge, gauge};
-use metrics_process::Collector;
-use metrics_process::collector::collect;
+use crate::own_process;
 
-const START_TIME: &str = "process_start_time_seconds";
 const CPU_TIME: &str = "process_cpu_seconds_total";
 
-/// Reads the metrics of this process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ProcessMetrics(Collector);
+/// A gauge: its name, its unit, its help text, and the way to its value, which a system may lack.
+type Gauge = (&'static str, Unit, &'static str, fn() -> Option<u64>);
 
-impl ProcessMetrics {
-    /// Describes the metrics to the current recorder.
-    pub(crate) fn new() -> Self {
-        let collector = Collector::default();
-        collector.describe();
-        Self(collector)
+const START_TIME: Gauge = (
+    "process_start_time_seconds",
+    Unit::Seconds,
+    "Start time of the process since unix epoch in seconds.",
+    own_process::start_time,
+);
+const GAUGES: [Gauge; 7] = [
+    ("process_open_fds", Unit::Count, "Number of open file descriptors.", own_process::open_files),
+    ("process_max_fds", Unit::Count, "Maximum number of open file descriptors.", || {
+        own_process::limit(Resource::Nofile)
+    }),
+    ("process_virtual_memory_bytes", Unit::Bytes, "Virtual memory size in bytes.", || {
+        own_process::status("VmSize")
+    }),
+    (
+        "process_virtual_memory_max_bytes",
+        Unit::Bytes,
+        "Maximum amount of virtual memory available in bytes.",
+        || own_process::limit(Resource::As),
+    ),
+    ("process_resident_memory_bytes", Unit::Bytes, "Resident memory size in bytes.", || {
+        own_process::status("VmRSS")
+    }),
+    ("process_threads", Unit::Count, "Number of OS threads in the process.", || {
+        own_process::status("Threads")
+    }),
+    START_TIME,
+];
+
+/// Describes the metrics to the current recorder.
+pub(crate) fn describe() {
+    describe_counter!(CPU_TIME, Unit::Seconds, "Total user and system CPU time spent in seconds.");
+    for (name, unit, help, _) in GAUGES {
+        describe_gauge!(name, unit, help);
     }
+}
 
-    /// Reads the metrics into the current recorder.
-    pub(crate) fn update(&self) {
-        self.0.collect();
-    }
-
-    /// Describes and sets the start time alone.
-    pub(crate) fn record_start_time() {
-        describe_gauge!(START_TIME, Unit::Seconds, "Start time of the process since unix epoch in seconds.");
-        if let Some(start) = start_time() {
-            gauge!(START_TIME).set(start);
+/// Reads the metrics into the current recorder.
+pub(crate) fn update() {
+    counter!(CPU_TIME).absolute(own_process::cpu_time() as u64);
+    for (name, _, _, value) in GAUGES {
+        if let Some(value) = value() {
+            gauge!(name).set(value as f64);
         }
     }
 }
 
-/// Returns the start of this process in seconds since the epoch, if the system tells it.
-fn start_time() -> Option<f64> {
-    static START: OnceLock<Option<f64>> = OnceLock::new();
-    *START.get_or_init(|| Some(collect().start_time_seconds? as f64))
+/// Describes and sets the start time alone.
+pub(crate) fn record_start_time() {
+    let (name, unit, help, value) = START_TIME;
+    describe_gauge!(name, unit, help);
+    if let Some(value) = value() {
+        gauge!(name).set(value as f64);
+    }
 }
 
 /// Shows the CPU time of this process with hundredths of seconds on a page that a Prometheus
 /// recorder has rendered. This changes nothing else, and keeps labels that the recorder adds. It
-/// returns the page unchanged if the page lacks the metric, or if the system does not tell the
-/// time.
+/// returns the page unchanged if the page lacks the metric.
 ///
 /// [`Manager::serve`](crate::Manager::serve) calls this. Call it yourself before you serve the page
 /// of a recorder of your own:
@@ -60,10 +84,7 @@ fn start_time() -> Option<f64> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn with_cpu_time(page: String) -> String {
-    match collect().cpu_seconds_total {
-        Some(seconds) => with_value(page, seconds),
-        None => page,
-    }
+    with_value(page, own_process::cpu_time())
 }
 
 /// Replaces the value of the CPU time on a page.
@@ -112,9 +133,9 @@ mod tests {
     fn a_page_has_the_cpu_time_once_and_in_fractions() {
         let recorder = PrometheusBuilder::new().add_global_label("cluster", "blue").build_recorder();
         with_local_recorder(&recorder, || {
-            let process = ProcessMetrics::new();
-            process.update();
-            process.update();
+            describe();
+            update();
+            update();
             describe_counter!("other_total", "Another one.");
             counter!("other_total").increment(3);
         });

@@ -22,7 +22,7 @@ use crate::manager::{Manager, ManagerHandle};
 use crate::metrics::{metrics_recorder, without_removed};
 use crate::open_files::connections_that_fit;
 use crate::own_thread::on_own_thread;
-use crate::process_metrics::{ProcessMetrics, with_cpu_time};
+use crate::process_metrics::{self, with_cpu_time};
 use crate::settings::{ServingSettings, Settings};
 use crate::slis::Slis;
 
@@ -255,7 +255,8 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         health.observe(move |result| observed.observe(result.name, result.page, result.healthy));
         Arc::new(move || slis.render())
     });
-    let (running, process) = (manager.clone(), ProcessMetrics::new());
+    let running = manager.clone();
+    process_metrics::describe();
     let certificates = manager.certificates().clone();
     Pages {
         component: COMPONENT.to_owned(),
@@ -264,7 +265,7 @@ fn pages(manager: &ManagerHandle, health: HealthChecks, settings: &Settings, sou
         metrics: metrics.map(|metrics| {
             Arc::new(move || {
                 running.cluster().update_metrics();
-                process.update();
+                process_metrics::update();
                 certificates.update_metrics();
                 without_removed(&with_cpu_time(metrics.render()))
             }) as Page<String>

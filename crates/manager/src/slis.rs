@@ -9,7 +9,7 @@ use std::sync::Arc;
 use metrics::{Recorder, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics::record_start_time;
 
 /// Gauge: 1 if the last run of a check succeeded, otherwise 0; by `name` and `type` (`healthz`,
 /// `livez`, `readyz`).
@@ -33,7 +33,7 @@ impl Default for Slis {
         with_local_recorder(&recorder, || {
             describe_gauge!(HEALTHCHECK, "[STABLE] This metric records the result of a single healthcheck.");
             describe_counter!(HEALTHCHECKS, "[STABLE] This metric records the results of all healthcheck.");
-            ProcessMetrics::record_start_time();
+            record_start_time();
         });
         Self(Arc::new(recorder))
     }

@@ -10,7 +10,7 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tower::Layer;
 
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics;
 use crate::{ControllerName, LeaderElectionSettings, Manager, Settings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -99,7 +99,8 @@ async fn catalogue() -> Catalogue {
         kube_endpoint_api_client::client_from_config(kube::Config::new("http://192.0.2.1".parse().unwrap()))
             .await;
     let _traces = crate::traces::without_collector().unwrap();
-    ProcessMetrics::new().update();
+    process_metrics::describe();
+    process_metrics::update();
     let settings = Settings {
         controllers: ControllerName::ALL.to_vec(),
         leader_election: Some(LeaderElectionSettings::default()),

@@ -15,6 +15,7 @@ mod objects;
 mod pages;
 mod pods;
 mod profile;
+mod publish;
 mod queries;
 mod rbac;
 mod release;
@@ -58,6 +59,12 @@ pub(crate) fn tests() -> Vec<Tests> {
             release::the_bill_of_materials_lists_the_crates_of_the_program,
             release::the_image_is_what_its_digests_say,
             release::the_krew_manifest_has_the_sums_of_the_archives,
+        ),
+        tests!(programs::bash_git_and_jq =>
+            publish::the_steps_are_in_order_and_what_is_good_is_called_so,
+            publish::faults_are_found,
+            publish::an_index_says_which_names_are_taken,
+            publish::other_options_and_changed_files_are_refused,
         ),
         tests!(programs::bash_and_awk =>
             profile::the_program_is_built_runs_and_is_built_again,

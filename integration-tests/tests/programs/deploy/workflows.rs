@@ -73,23 +73,20 @@ pub(crate) fn files_and_options_exist() {
     for file in files {
         assert!(root().join(file).exists(), "there is no {file}");
     }
-    // The usage at the beginning of the script is that of the program, as a test of it says.
-    let script = read_to_string(root().join("release/build")).unwrap();
-    let calls: Vec<&str> = commands.lines().filter(|line| line.contains("release/build ")).collect();
-    assert!(calls.len() >= 3, "{calls:?}");
-    for option in calls.iter().flat_map(|call| call.split(' ')).filter(|word| word.starts_with("--")) {
-        assert!(script.contains(&format!("[{option}")), "release/build has no {option}");
-    }
-    // The dry run says where the workflow pushes.
-    let plan = read_to_string(root().join("release/src/plan.rs")).unwrap();
     let workflow = read_to_string(root().join(".github/workflows/release.yml")).unwrap();
-    let registries: BTreeSet<&str> = workflow
-        .split(|c| !is_part(c))
-        .map(|word| word.trim_start_matches('/'))
-        .filter(|word| word.starts_with("ghcr.io/"))
-        .collect();
-    assert_eq!(registries.len(), 2, "{registries:?}");
-    for registry in registries {
-        assert!(plan.contains(registry), "the dry run does not name {registry}");
+    let image = workflow.lines().find_map(|line| line.trim().strip_prefix("IMAGE: ")).unwrap();
+    for (name, least) in [("release/build", 2), ("release/publish", 1)] {
+        let script = read_to_string(root().join(name)).unwrap();
+        let usage = script.lines().find(|line| line.starts_with(&format!("#     {name} "))).unwrap();
+        let calls: Vec<&str> = commands.lines().filter(|line| line.contains(&format!("{name} "))).collect();
+        assert!(calls.len() >= least, "{calls:?}");
+        for option in calls.iter().flat_map(|call| call.split(' ')).filter(|word| word.starts_with("--")) {
+            assert!(usage.contains(option), "{name} has no {option}");
+        }
+        // Both name the image that the workflow pushes.
+        assert!(script.contains(&format!("IMAGE={image}\n")), "{name} has another image than {image}");
     }
+    let publish = read_to_string(root().join("release/publish")).unwrap();
+    let charts = publish.lines().find_map(|line| line.strip_prefix("readonly CHARTS=")).unwrap();
+    assert!(workflow.contains(&format!(" oci://{charts}\n")), "the workflow pushes charts elsewhere");
 }
