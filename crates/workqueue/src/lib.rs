@@ -56,7 +56,7 @@ pub use limiter::{
 pub use metrics::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES, names};
 pub use queue::{Key, WorkQueue};
 pub use reason::Reason;
-pub use token_bucket::{InvalidRate, TokenBucket};
+pub use token_bucket::{InvalidRate, TokenBucket, TokioClock, TokioInstant};
 pub use worker::{
     AfterRetries, Attempt, Disposition, RetryPolicy, SyncOutcome, UPDATE_PERIOD, run_workers,
     run_workers_observed,

@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use governor::clock::{Clock, Reference};
 use kube_endpoint_workqueue::{
-    InvalidRate, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter, TokenBucket,
+    InvalidRate, ItemExponentialFailureRateLimiter, MaxOfRateLimiter, RateLimiter, TokenBucket, TokioClock,
     controller_rate_limiter, default_controller_rate_limiter, endpoint_slice_mirroring_rate_limiter,
     endpoint_slice_rate_limiter,
 };
@@ -153,6 +154,21 @@ async fn keys_that_do_not_wait_longer_reserve_nothing_for_later() {
     assert_eq!(delays[6..], [5; 94]);
     advance(secs(6)).await;
     assert_eq!(limiter.when(&100), millis(1), "the bucket is not empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn governors_own_limiter_follows_the_paused_clock() {
+    let quota = governor::Quota::per_second(nonzero(1));
+    let limiter = governor::RateLimiter::direct_with_clock(quota, TokioClock);
+    assert!(limiter.check().is_ok());
+    let wait = limiter.check().unwrap_err().wait_time_from(TokioClock.now());
+    assert_eq!(wait, secs(1));
+    let before = TokioClock.now();
+    advance(wait).await;
+    assert_eq!(TokioClock.now().duration_since(before), secs(1).into());
+    assert_eq!(before.duration_since(TokioClock.now()), Duration::ZERO.into());
+    assert_eq!(TokioClock.now().saturating_sub(secs(1).into()), before);
+    assert!(limiter.check().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
