@@ -228,3 +228,96 @@ fn a_lease_of_followers_that_could_not_be_read_is_not_missing() {
     let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
     insta::assert_snapshot!(explained.selected_by.unwrap().leads.unwrap(), @"Lease web could not be read; the slices show that web-2 leads; 2 pods follow");
 }
+
+/// Returns a Lease of `seconds` that web-1 renewed `ago` seconds ago.
+fn renewed(seconds: i64, ago: i64) -> Value {
+    let at = |ago: i64| now().checked_sub(std::time::Duration::from_secs(ago.unsigned_abs())).unwrap();
+    let mut lease = lease("web-1_6bb9", &at(ago).to_string());
+    lease["spec"]["leaseDurationSeconds"] = seconds.into();
+    lease
+}
+
+/// A leader on a node that was cut off stays in the slices until its Lease has run out. The longest
+/// pauses of elections are 10 s of 15 s, and 5 s of 8 s.
+#[test]
+fn a_leader_that_no_longer_renews_its_lease_may_be_gone() {
+    let found = |objects: &Objects| fault_of(objects, Code::NobodyLeads);
+    for (seconds, ago, may_be_gone) in [
+        (15, 2, false),
+        (15, 10, false),
+        (15, 11, true),
+        (15, 15, true),
+        (15, 30, true),
+        (15, 31, false),
+        (15, -600, false),
+        (8, 5, false),
+        (8, 6, true),
+        (137, 91, false),
+        (137, 92, true),
+    ] {
+        let ago = renewed(seconds, ago);
+        let said = found(&by_lease(&[1], Some(ago.clone()))).map(|(_, severity)| severity);
+        assert_eq!(said, may_be_gone.then_some(Severity::Warning), "{ago}");
+        assert_eq!(found(&followers(&[2, 3], Some(ago))), None, "followers need no leader");
+    }
+    insta::assert_snapshot!(told(&by_lease(&[1], Some(renewed(15, 12)))));
+}
+
+/// Returns the time since which a Service is told to be in its state.
+fn since(objects: &Objects) -> Option<String> {
+    let topology = objects.topology(0.0);
+    let explained = explain(objects, &key(), &topology, now(), None, &Options::default()).unwrap();
+    explained.since.map(|since| since.to_string())
+}
+
+/// Returns three pods with these Ready conditions, each with its time.
+fn with_readiness(ready: &[usize], readiness: (bool, &str), lease: Value) -> Objects {
+    let mut objects = by_lease(ready, Some(lease));
+    for number in 1..=3 {
+        let mut pod = pod(number, &json!({"app": "web"}), readiness.0);
+        pod["status"]["conditions"][0]["lastTransitionTime"] = readiness.1.into();
+        objects.add(pod).unwrap();
+    }
+    objects
+}
+
+#[test]
+fn a_service_serves_since_its_pods_are_ready_and_the_leader_leads() {
+    let since = |ready: &str| since(&with_readiness(&[1], (true, ready), lease("web-1", &recent()))).unwrap();
+    // It got the Lease ten seconds after midnight.
+    assert_eq!(since("2026-01-01T00:00:02Z"), "2026-01-01T00:00:10Z");
+    assert_eq!(since("2026-01-01T00:01:00Z"), "2026-01-01T00:01:00Z");
+}
+
+#[test]
+fn a_service_is_down_since_its_leader_was_lost() {
+    let ready = (true, "2026-01-01T00:00:02Z");
+    let since = |readiness, lease| since(&with_readiness(&[], readiness, lease)).unwrap();
+    let old = "2026-01-01T00:02:00Z";
+    assert_eq!(since(ready, lease("web-1", old)), "2026-01-01T00:02:15Z", "the Lease ran out");
+    assert_eq!(since(ready, lease("", old)), old, "it was released");
+    assert_eq!(since(ready, lease("host-7", &recent())), "2026-01-01T00:00:10Z", "the holder is nobody");
+    let unready = |at| since((false, at), lease("web-1", &recent()));
+    assert_eq!(unready("2026-01-01T00:03:00Z"), "2026-01-01T00:03:00Z", "the leader was lost");
+    assert_eq!(unready("2026-01-01T00:00:02Z"), "2026-01-01T00:00:10Z", "another pod was chosen");
+}
+
+/// The slices show the same of it as of a leader that is being deleted.
+#[test]
+fn a_follower_that_is_not_ready_and_being_deleted_is_no_leader() {
+    let leads = |is_ready: bool| {
+        let mut objects = followers(&[1, 3], None);
+        objects.note_lease_unread(kube_endpoint_core_model::ObjectKey::new("default", "web"));
+        let mut slice = own_with(SELECTOR_CONTROLLER, &[1, 2, 3], &[1, 3]);
+        slice["endpoints"][1]["conditions"]["terminating"] = true.into();
+        let mut deleted = pod(2, &json!({"app": "web"}), is_ready);
+        deleted["metadata"]["deletionTimestamp"] = recent().into();
+        for object in [slice, deleted] {
+            objects.add(object).unwrap();
+        }
+        let topology = objects.topology(0.0);
+        let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
+        explained.selected_by.unwrap().leads.unwrap().to_string()
+    };
+    insta::assert_snapshot!([false, true].map(leads).join("\n"));
+}

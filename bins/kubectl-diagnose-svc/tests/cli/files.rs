@@ -283,3 +283,65 @@ spec: {selector: {app: api}, ports: [{port: 80}]}
     let told = |input: &str| told_of(&folder(), "explain web -f -", input);
     insta::assert_snapshot!([told(SLICE), told(&with)].join("\n"));
 }
+
+/// Names that nothing has, a template without the labels of its own selector, and pods in another
+/// namespace. The right ones are silent.
+#[test]
+fn what_manifests_name_and_do_not_have_is_told() {
+    const WRONG: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: shop}
+spec: {selector: {app: api}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: other}
+spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api}]}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: front, namespace: shop}
+spec: {defaultBackend: {service: {name: apii, port: {number: 80}}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, uid: a, resourceVersion: '1', generation: 1}
+spec: {replicas: 2, selector: {matchLabels: {app: wbe}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web}]}}}
+status: {observedGeneration: 1, readyReplicas: 2}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: led, namespace: shop, annotations: {kube-endpoint-manager.github.io/endpoint-selector: laeder}}
+spec: {ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: kube-endpoint-manager.github.io/v1alpha1
+kind: EndpointSelector
+metadata: {name: leader, namespace: shop}
+spec: {selector: {matchLabels: {app: web}}, readiness: {lease: {name: web}}}
+"#;
+    let mut right = WRONG.to_owned();
+    for (wrong, meant) in [
+        ("namespace: other", "namespace: shop"),
+        ("apii", "api"),
+        ("app: wbe", "app: web"),
+        ("laeder", "leader"),
+    ] {
+        right = right.replace(wrong, meant);
+    }
+    let told = |words: &str, input: &str| told_of(&folder(), words, input);
+    insta::assert_snapshot!(
+        [
+            told("lint --info -f -", WRONG),
+            told("explain api -n shop -f -", WRONG),
+            told("explain deployment/web -f -", WRONG),
+            told("lint --info -f -", &right)
+        ]
+        .join("\n")
+    );
+}

@@ -236,6 +236,7 @@ impl Subject<'_> {
             pods,
             explained: &explained,
             near: &nearly_matching,
+            leads: planned.leads.as_ref(),
             now,
         };
         let since = present.since();

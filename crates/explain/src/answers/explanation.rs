@@ -322,6 +322,10 @@ pub(crate) fn advice(
     }
     let lasting = pods.iter().filter(|pod| !pod.is_ending()).count();
     let is_left_to_ending = is_left_to_ending(pods);
+    // Clients are refused once the program ends, and its kubelet reports that later.
+    let is_last = |pod: &PodExplanation| {
+        counts.receiving == Some(0) && pod.is_deleted && (pod.is_last_resort() || pod.is_sent_traffic())
+    };
     for ((code, _), pods) in groups {
         let Some((pod, first)) = pods.first() else { continue };
         let reason = first.finding();
@@ -332,7 +336,8 @@ pub(crate) fn advice(
         let is_alone = reason.is_ending() && is_left_to_ending;
         let breaks =
             counts.serves_nobody() && (is_alone || !reason.is_ending()) && !reason.receives_traffic();
-        let severity = match (breaks, is_alone && counts.ending > 0) {
+        let has_last = pods.iter().any(|(pod, _)| is_last(pod));
+        let severity = match (breaks, has_last || is_alone && counts.ending > 0) {
             (true, _) if reason.passes() => Severity::Warning,
             (true, _) => Severity::Error,
             (false, true) => first.severity().max(Severity::Warning),

@@ -17,6 +17,7 @@ use crate::facts::workload::Idle;
 use crate::findings::finding::Problem;
 use crate::findings::pod::PodExplanation;
 use crate::findings::{Code, Fault};
+use crate::models::leader::Leads;
 use crate::models::near::NearMatches;
 use crate::models::traffic::any_ready;
 
@@ -45,6 +46,7 @@ pub(crate) struct Present<'a> {
     pub(crate) pods: &'a [Arc<Pod>],
     pub(crate) explained: &'a [PodExplanation],
     pub(crate) near: &'a NearMatches,
+    pub(crate) leads: Option<&'a Leads>,
     pub(crate) now: Timestamp,
 }
 
@@ -64,14 +66,16 @@ impl Present<'_> {
         since.filter(|since| *since <= self.now)
     }
 
-    /// Returns the newest time at which a pod that clients are sent to became ready.
+    /// Returns the newest time at which a pod that clients are sent to became ready, or the leader
+    /// changed.
     fn serving_since(&self) -> Option<Timestamp> {
         let serving = self.explained.iter().filter(|pod| pod.is_sent_traffic());
         let ready = serving.map(|pod| {
             let ready = self.view(pod)?.ready.filter(|ready| ready.is_true)?;
             ready.last_transition
         });
-        ready.collect::<Option<Vec<_>>>()?.into_iter().max()
+        let ready = ready.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        Some(ready).max(self.leads.and_then(|leads| leads.since))
     }
 
     /// Returns the oldest time at which a pod got the reason of the verdict.

@@ -83,6 +83,9 @@ impl fmt::Display for IdleWorkload {
             Idle::Refused { message } => {
                 write!(f, "cannot create pods: {}", message.trim_end_matches('.'))
             }
+            Idle::OtherLabels { selector } => {
+                write!(f, "makes no pods: its template lacks the labels of its own selector, {selector}")
+            }
         }
     }
 }
@@ -116,6 +119,7 @@ impl IdleWorkload {
             Idle::Refused { .. } => {
                 format!("Remove the cause that the message names; {of} then creates its pods")
             }
+            Idle::OtherLabels { .. } => format!("Give {of} the same labels in its selector and its template"),
         }
     }
 }
@@ -146,6 +150,11 @@ pub enum Idle {
     NoNode { node_selector: String },
     /// The API server refuses the pods. The message of the condition.
     Refused { message: Text },
+    /// It would not know its pods: its selector asks for other labels than those of its template.
+    OtherLabels {
+        #[serde(skip)]
+        selector: String,
+    },
 }
 
 /// The kinds of workloads that make pods.
@@ -173,7 +182,7 @@ impl Workload {
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let of_pods = if kind == "CronJob" { &spec["jobTemplate"]["spec"] } else { spec };
         let labels = pairs(&of_pods["template"]["metadata"]["labels"]);
-        let labels = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
+        let labels: StringMap = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
         // A server has given each one a selector; manifests of Jobs have none, nor do CronJobs.
         // That of a ReplicationController has labels alone.
@@ -183,14 +192,16 @@ impl Workload {
         let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
         let is_owned = owner(object).is_some_and(|owner| WORKLOADS.contains(&text(&owner["kind"])));
         let rollout = Some(object).filter(|_| kind == "ReplicaSet").and_then(Rollout::read);
+        let misses = selector.as_ref().filter(|selector| !selector.matches(&labels));
+        let other_labels = misses.map(|selector| Idle::OtherLabels { selector: selector.to_string() });
         Some(Self {
+            idle: other_labels.or_else(|| Idle::read(kind, object)),
             kind: kind.into(),
             key,
             labels,
             selector,
             is_owned,
             rollout,
-            idle: Idle::read(kind, object),
         })
     }
 
@@ -308,6 +319,10 @@ mod tests {
         check("CronJob", json!({"suspend": true}), json!({}), Some(Idle::Suspended));
         check("CronJob", json!({}), json!({"active": [{"name": "web-1"}]}), None);
         check("DaemonSet", template.clone(), none, Some(no_node));
+        let other = Idle::OtherLabels { selector: "app=web".to_owned() };
+        let of = |label: &str| json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": label}}}});
+        check("Deployment", of("wbe"), json!({"observedGeneration": 1}), Some(other));
+        check("Deployment", of("web"), json!({"observedGeneration": 1}), None);
         check("DaemonSet", template, json!({"desiredNumberScheduled": 0, "observedGeneration": 1}), None);
     }
 

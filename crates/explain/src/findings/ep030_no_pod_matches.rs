@@ -14,12 +14,12 @@ about! {
     /// the first place to look at; and some programs have renamed their roles, such as `master` to
     /// `primary`. If the selector matches the pod template of a workload that makes no pods, the
     /// finding says why: it is scaled to zero, paused, suspended or finished, no node matches it,
-    /// or no controller has looked at it. `lint` reads workloads only from files. If files have
-    /// manifests alone, an operator may make the pods, so the code is
-    /// [EP001](#ep001-not-known) unless a workload is plainly meant. The private Service of a
-    /// Knative revision has no pods while nobody sends requests, and so does the canary Service of
-    /// Flagger between releases; a global Service of Cilium may have its pods in other clusters.
-    /// These are an info, and so is a CronJob between its runs.
+    /// its template lacks the labels of its selector, or no controller has looked at it. `lint`
+    /// reads workloads only from files. If files have manifests alone, an operator may make the
+    /// pods, so the code is [EP001](#ep001-not-known) unless a workload is plainly meant. The
+    /// private Service of a Knative revision has no pods while nobody sends requests, and so does
+    /// the canary Service of Flagger between releases; a global Service of Cilium may have its pods
+    /// in other clusters. These are an info, and so is a CronJob between its runs.
     EP030 "no-pod-matches" Error
     "The Service's selector matches no pod."
 }

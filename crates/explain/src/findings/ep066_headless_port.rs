@@ -44,8 +44,8 @@ pub struct HeadlessPort {
 }
 
 impl Finding for HeadlessPort {
-    /// The slices have the ports of the endpoints, also if the target port is a name. If files do
-    /// not have them, the ready pods tell the ports that they would have.
+    /// The slices have the ports of the endpoints, also if the target port is a name. If there are
+    /// none yet, the ready pods tell the ports that they will have.
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
         let known = inputs.options.known;
         let selects_pods = inputs.selection.selects_pods();
@@ -60,7 +60,7 @@ impl Finding for HeadlessPort {
         let ready = inputs.explained.iter().filter(|pod| pod.publication == Publication::Ready);
         let ready: BTreeSet<&Text> = ready.map(|pod| &pod.name).collect();
         let numbers = |port: &ServicePort| -> BTreeSet<u16> {
-            if known.slices {
+            if !inputs.slices().is_empty() {
                 let held = slices().flat_map(|slice| slice.ports.iter());
                 return held.filter_map(|held| number_for(held, port)).collect();
             }

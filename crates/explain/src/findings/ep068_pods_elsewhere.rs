@@ -3,14 +3,16 @@
 use super::words::pairs;
 use crate::facts::across::Elsewhere;
 use crate::findings::prelude::*;
+use crate::models::selection::Selection;
 
 about! {
     /// A Service selects pods of its own namespace. Many namespaces may have the same programs, so
     /// this is only a hint besides [EP030](#ep030-no-pod-matches),
-    /// [EP031](#ep031-pods-nearly-match) or [EP067](#ep067-label-keys-differ). Pods that have ended
-    /// do not count. `explain` asks the server for such pods only if the selector matches none, and
-    /// says nothing if you may not read pods of all namespaces. `lint` compares the namespaces that
-    /// it reads; the overview of the status page does not.
+    /// [EP031](#ep031-pods-nearly-match) or [EP067](#ep067-label-keys-differ), or, of manifests,
+    /// [EP001](#ep001-not-known). Pods that have ended do not count. `explain` asks the server for
+    /// such pods only if the selector matches none, and says nothing if you may not read pods of
+    /// all namespaces. `lint` compares the namespaces that it reads; the overview of the status
+    /// page does not.
     EP068 "pods-elsewhere" Info
     "The Service's selector matches no pod, and pods of other namespaces have its labels."
 }
@@ -27,7 +29,13 @@ pub struct PodsElsewhere {
 
 impl Finding for PodsElsewhere {
     fn find(inputs: &FaultInputs<'_>) -> Vec<Self> {
-        let Some(selector) = inputs.selector_without_pods() else { return Vec::new() };
+        // Manifests do not tell of pods that an operator makes, but these may be the ones meant.
+        let own = match inputs.selection {
+            Selection::Own(selector) if inputs.is_selecting() && inputs.pods.is_empty() => Some(selector),
+            _ => None,
+        };
+        let own = own.filter(|_| inputs.options.has_manifests_of_pods(&inputs.service.key.namespace));
+        let Some(selector) = inputs.selector_without_pods().or(own) else { return Vec::new() };
         let namespaces = inputs.across.with_labels(selector);
         if namespaces.is_empty() {
             return Vec::new();

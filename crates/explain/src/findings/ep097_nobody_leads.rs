@@ -9,9 +9,11 @@ about! {
     /// holder no longer renews it, or the identity of the holder names none of the selected pods,
     /// or several. By a condition: it is `True` of no selected pod. In both cases the pod may also
     /// not be ready itself. While a leader is changing, this is normal for some seconds. A Service
-    /// of followers needs no leader.
+    /// of followers needs no leader. The severity is warning if a pod leads that may be gone: it
+    /// renewed the Lease last more than two thirds of the Lease's duration ago, by the clocks of
+    /// both machines, and at most twice the duration.
     EP097 "nobody-leads" Error
-    "The readiness of the Service's EndpointSelector chooses no ready pod."
+    "The readiness of the Service's EndpointSelector chooses no ready pod, or the leader may be gone."
 }
 
 /// A readiness of an EndpointSelector that chooses no ready pod.
@@ -28,9 +30,18 @@ impl Finding for NobodyLeads {
         let Selection::Attached { name, .. } = inputs.selection else { return Vec::new() };
         let is_chosen_from = !inputs.pods.is_empty() && !inputs.service.publish_not_ready_addresses;
         let leads = inputs.selected_by.and_then(|by| by.leads.as_ref());
-        let nobody = leads.and_then(Leads::without_leader).filter(|_| is_chosen_from);
-        let found = nobody.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
+        let nobody = leads.filter(|it| it.overdue.is_some() || it.without_leader().is_some());
+        let found = nobody.filter(|_| is_chosen_from);
+        let found = found.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
         found.into_iter().collect()
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        self.leads.nobody.is_none().then_some(Severity::Warning)
+    }
+
+    fn since(&self) -> Option<Timestamp> {
+        self.leads.since.filter(|_| self.leads.nobody.is_some())
     }
 
     fn evidence(&self, read: &Read<'_>) -> Vec<Evidence> {
@@ -38,13 +49,13 @@ impl Finding for NobodyLeads {
     }
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
-        let Some(nobody) = &self.leads.nobody else { return Remedy::default() };
         let (name, is_lease) = match &self.leads.by {
             LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => (name, true),
             LeadsBy::Condition { kind, .. } => (kind, false),
         };
+        let nobody = self.leads.nobody.as_ref();
         let show = match (nobody, is_lease) {
-            (NoLeader::NotReady { pod } | NoLeader::Ending { pod }, _) => {
+            (Some(NoLeader::NotReady { pod } | NoLeader::Ending { pod }), _) => {
                 Step::kubectl_in(&service.namespace, ["describe", "pod", pod])
             }
             (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
@@ -64,7 +75,10 @@ impl fmt::Display for NobodyLeads {
 }
 
 /// Says what to do so that a pod leads. `name` is that of the Lease or the condition.
-fn what_to_do(nobody: &NoLeader, name: &str, namespace: &str) -> String {
+fn what_to_do(nobody: Option<&NoLeader>, name: &str, namespace: &str) -> String {
+    let Some(nobody) = nobody else {
+        return "Nothing, if the pod renews the Lease or another one gets it; else look if its node reaches the API server".to_owned();
+    };
     match nobody {
         NoLeader::NotFound => format!(
             "Look if the program runs and elects with a Lease of this name in the namespace {namespace}; if it uses another name, correct spec.readiness.lease.name of the EndpointSelector"

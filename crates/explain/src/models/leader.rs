@@ -33,12 +33,36 @@ pub struct Leads {
     /// The number of the other pods, if these may be ready endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followers: Option<usize>,
-    /// Since when the only one of them leads, by the clock of the writer.
+    /// Since when the only one of them leads, or nobody does, by the clock of the writer.
     #[serde(serialize_with = "write_optional_time", skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// The last renewal of the Lease, if it is so old that the leader may be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overdue: Option<Overdue>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nobody: Option<NoLeader>,
+}
+
+/// A Lease whose holder has not renewed it for more than two thirds of its duration, which is the
+/// longest pause of client-go's clients with usual settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Overdue {
+    /// The age of the last renewal.
+    pub seconds: i64,
+    pub duration_seconds: i64,
+}
+
+impl Overdue {
+    /// A controller that starts gives the holder the whole duration again. Clocks differ if the
+    /// renewal is older than that.
+    fn of(seconds: i64, duration_seconds: i64) -> Option<Self> {
+        let longest = duration_seconds.saturating_mul(2);
+        let is_overdue = seconds.saturating_mul(3) > longest && seconds <= longest;
+        is_overdue.then_some(Self { seconds, duration_seconds })
+    }
 }
 
 /// How the pods are chosen.
@@ -100,7 +124,9 @@ impl Leads {
             Readiness::Lease { name, role } => {
                 Some(Self::by_lease(objects, object, (name, *role), pods, slices, now))
             }
-            Readiness::Condition { kind, pick } => Some(Self::by_condition(kind, *pick, pods, slices)),
+            Readiness::Condition { kind, pick } => {
+                Some(Self::by_condition(objects, (kind, *pick), pods, slices))
+            }
         }
     }
 
@@ -113,7 +139,7 @@ impl Leads {
         now: Timestamp,
     ) -> Self {
         let key = ObjectKey { namespace: selector.key.namespace.clone(), name: name.clone() };
-        let published = published(slices, role);
+        let published = published(slices, role, pods);
         let followers = |leader: Option<&Text>| {
             let follows = |pod: &&Arc<Pod>| !pod.is_terminal() && Some(&pod.key.name) != leader;
             (role == Role::Follower).then(|| pods.iter().filter(follows).count())
@@ -124,6 +150,7 @@ impl Leads {
                 followers: followers(published.as_ref()),
                 pods: published.into_iter().collect(),
                 since: None,
+                overdue: None,
                 nobody: None,
             };
         }
@@ -152,7 +179,17 @@ impl Leads {
         };
         let pod = found.as_ref().ok();
         Self {
-            since: pod.and(record.acquired),
+            since: match &found {
+                Ok(pod) if role == Role::Leader => since(objects, pod, record.acquired),
+                Err(NoLeader::NotHeld) => record.renewed,
+                Err(NoLeader::NotRenewed { .. }) => {
+                    record.renewed.and_then(|renewed| renewed.saturating_add(record.duration()).ok())
+                }
+                _ => record.acquired,
+            },
+            overdue: unrenewed
+                .filter(|_| pod.is_some() && role == Role::Leader)
+                .and_then(|seconds| Overdue::of(seconds, counts)),
             nobody: match &found {
                 Err(reason) => Some(reason.clone()),
                 Ok(pod) => not_ready(pod).filter(|_| role == Role::Leader),
@@ -167,7 +204,12 @@ impl Leads {
         }
     }
 
-    fn by_condition(kind: &Text, pick: Pick, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Self {
+    fn by_condition(
+        objects: &Objects,
+        (kind, pick): (&Text, Pick),
+        pods: &[Arc<Pod>],
+        slices: &[Arc<EndpointSlice>],
+    ) -> Self {
         let ready_pods = ReadyPods::Condition { kind: kind.clone(), pick };
         let all: Vec<&Pod> = pods.iter().map(|pod| &**pod).filter(|pod| !pod.is_terminal()).collect();
         let chosen = ready_pods.among(&all, slices);
@@ -176,9 +218,10 @@ impl Leads {
         let with_condition = || all.iter().find(|pod| Chosen::WithCondition(kind).has(pod));
         Self {
             since: match chosen.as_slice() {
-                [one] => one.condition(kind).and_then(|condition| condition.last_transition),
+                [one] => since(objects, one, one.condition(kind).and_then(|it| it.last_transition)),
                 _ => None,
             },
+            overdue: None,
             nobody: match with_condition() {
                 _ if any_ready => None,
                 Some(pod) => not_ready(pod),
@@ -241,15 +284,29 @@ impl Leads {
 }
 
 /// Returns the pod that leads by the slices of the controller: the only one that serves, or, of
-/// followers, the only one that is left out.
-fn published(slices: &[Arc<EndpointSlice>], role: Role) -> Option<Text> {
+/// followers, the only one that is left out. One that is deleted and not ready is no follower
+/// either way.
+fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Option<Text> {
     let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
     let own: Vec<Arc<EndpointSlice>> = own.collect();
+    let is_out_anyway =
+        |name: &Text| pods.iter().any(|pod| pod.key.name == *name && pod.is_terminating() && !pod.is_ready());
     let pod = match role {
         Role::Leader => serving_pod_in(&own),
-        Role::Follower => left_out_in(&own),
+        Role::Follower => left_out_in(&own).filter(|pod| !is_out_anyway(&pod.name)),
     };
     pod.map(|pod| pod.name.clone())
+}
+
+/// Returns since when a pod leads, or cannot although it should, if it was chosen at `chosen`.
+fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Timestamp> {
+    match not_ready(pod) {
+        None => chosen,
+        Some(NoLeader::Ending { .. }) => {
+            objects.pods_changed.get(&pod.key).copied().filter(|deleted| Some(*deleted) > chosen)
+        }
+        Some(_) => pod.ready?.last_transition.map(|lost| chosen.map_or(lost, |chosen| chosen.max(lost))),
+    }
 }
 
 fn not_ready(pod: &Pod) -> Option<NoLeader> {
@@ -289,7 +346,15 @@ impl Leads {
             (LeadsBy::Lease { name, holder, .. }, pods, None) => {
                 let pod = pods.first().map(|pod| &**pod).unwrap_or_default();
                 write!(f, "Pod {pod} leads: it holds Lease {name} as \"{holder}\"")?;
-                since(f)
+                since(f)?;
+                let Some(&Overdue { seconds, duration_seconds }) = self.overdue.as_ref() else {
+                    return Ok(());
+                };
+                let [seconds, duration] = [seconds, duration_seconds].map(age::seconds);
+                write!(
+                    f,
+                    "; it may be gone: it renewed the Lease {seconds} ago, if the clocks agree, and the Lease lasts {duration}"
+                )
             }
             (LeadsBy::Condition { kind, newest: true }, [pod], None) => {
                 write!(f, "Pod {pod} leads: its condition {kind} is the newest")?;

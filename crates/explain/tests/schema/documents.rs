@@ -99,7 +99,8 @@ fn of_tests() -> Vec<Named> {
     let mut objects: Vec<Objects> =
         hints.map(|cluster| explanations::objects(&explanations::settled(cluster))).into();
     objects.push(leader::followers(&[2, 3], None));
-    objects.push(leader::by_lease(&[1], Some(leader::lease("web-1", "2026-01-01T00:10:00.000000Z"))));
+    let renewed = ["2026-01-01T00:10:00.000000Z", "2026-01-01T00:09:48.000000Z"];
+    objects.extend(renewed.map(|renewed| leader::by_lease(&[1], Some(leader::lease("web-1", renewed)))));
     objects.push(unread);
     let mut nearly = explanations::objects(&explanations::settled(web().pods("wbe", 1)));
     nearly.note_more_pods();

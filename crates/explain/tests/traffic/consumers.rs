@@ -312,3 +312,15 @@ fn endpoints_that_somebody_else_wrote_keep_a_service_up() {
     ];
     insta::assert_snapshot!(lines.join("\n"));
 }
+
+#[test]
+fn the_pods_of_a_headless_service_without_slices_tell_their_ports() {
+    let headless = |port: i32| {
+        let ports = json!([{"name": "http", "port": port, "targetPort": 8080, "protocol": "TCP"}]);
+        let cluster = Cluster::new().node("a").service("web").headless().pods("web", 1);
+        with(cluster, json!({"spec": {"ports": ports}}))
+    };
+    let is_told = |cluster: &Cluster| codes(cluster, "").contains("EP066");
+    assert!(is_told(&headless(80)) && is_told(&settled(headless(80))));
+    assert!(!is_told(&headless(8080)) && !is_told(&settled(headless(8080))));
+}

@@ -1,5 +1,7 @@
 //! Tests pods that are being deleted.
 
+use serde_json::json;
+
 use super::known::said;
 use super::*;
 
@@ -43,6 +45,31 @@ fn pods_that_are_being_deleted_receive_traffic_if_no_other_does() {
         "down EP010 0 of 2 pods receive traffic; 2 pods: the pod has ended for good (phase Succeeded or Failed)",
         &["error EP010"],
     );
+}
+
+/// The program may have ended, and its kubelet reports that a second or two later.
+#[test]
+fn pods_that_start_do_not_hide_that_only_an_ending_one_receives_traffic() {
+    let starts = |pod: &mut Value| {
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:59:59Z".into();
+        pod["status"] = json!({"phase": "Pending"});
+    };
+    let rollout = |pods| {
+        let cluster = Cluster::new().node("a").service("web").pods("web", pods);
+        cluster.select("Pod", "web-1").terminating().select("Pod", "web-2").change(starts)
+    };
+    let said = |cluster: Cluster| {
+        let cluster = settled(cluster);
+        let headline = headline(&cluster, "");
+        (headline.split(';').next().unwrap().to_owned(), linted(&cluster, ""))
+    };
+    let (last, lint) = said(rollout(2));
+    assert_eq!(last, "degraded EP013 0 of 1 pods receive traffic, and 1 more until it is deleted");
+    assert_eq!(lint, ["warning EP013"]);
+    let (beside, lint) = said(rollout(3));
+    assert_eq!(beside, "ok EP000 1 of 2 pods receive traffic");
+    assert!(lint.is_empty(), "{lint:?}");
+    assert!(said(rollout(2).select("Pod", "web-1").not_ready()).0.starts_with("starting EP101"));
 }
 
 /// The explanation of a pod agrees with that of its Service.

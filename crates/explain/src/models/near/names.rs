@@ -13,9 +13,9 @@ const BEGINNING: usize = 4;
 const RANDOM: &str = "bcdfghjklmnpqrstvwxz2456789";
 
 /// Returns the names that are like another one, the most similar first: it is mistyped, or one of
-/// the two begins with the words of the other, or one letter of three is another. Names of pods are
-/// also alike if they only differ in what their controller added, so a pod that is gone leads to
-/// those in its place.
+/// the two begins with the words of the other, or one letter of three or four differs. Names of
+/// pods are also alike if they only differ in what their controller added, so a pod that is gone
+/// leads to those in its place.
 pub fn nearest_names<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let mut near: Vec<(usize, &str)> =
         names.into_iter().filter_map(|name| Some((distance(wanted, name)?, name))).collect();
@@ -36,15 +36,16 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
         is_generated && (is_typo(stem, wanted_stem) || is_typo(stem, wanted)),
         continues(name, wanted) || continues(wanted, name),
         is_abbreviated(name, wanted) || is_abbreviated(wanted, name),
-        is_one_of_three(wanted, name),
+        is_one_letter_off(wanted, name),
         wanted.len() >= BEGINNING && name.starts_with(wanted),
     ];
     found.into_iter().position(|holds| holds && wanted != name)
 }
 
-/// Returns true if two names of three letters differ in the second or the third one.
-fn is_one_of_three(one: &str, other: &str) -> bool {
-    let are_letters = |name: &str| name.len() == 3 && name.bytes().all(|letter| letter.is_ascii_lowercase());
+/// Returns true if two names of three or four letters differ in one that is not the first.
+fn is_one_letter_off(one: &str, other: &str) -> bool {
+    let are_letters =
+        |name: &str| (3..=4).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_lowercase());
     are_letters(one) && are_letters(other) && one.get(..1) == other.get(..1) && edits(one, other) == 1
 }
 
@@ -93,6 +94,7 @@ mod tests {
         check("v1", &["v2", "v3"], &[]);
         check("wep", &["web", "api", "www"], &["web"]);
         check("api", &["app", "abc", "spi", "ap1"], &["app"]);
+        check("apii", &["api", "app", "ap", "capi"], &["api"]);
         check("front", &["frontend", "fr", "back"], &["frontend"]);
         check("fro", &["frontend"], &[]);
         check("none", &["web", "api"], &[]);
