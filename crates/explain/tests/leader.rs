@@ -76,6 +76,23 @@ fn a_leader_that_the_slices_show_leads_whatever_the_clock_says() {
     assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
 }
 
+/// The kubelet has started the container again, and its new process does not lead yet.
+#[test]
+fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {
+    let restarted = |ready: &[usize], started: &str| {
+        let mut pod = pod(1, &json!({"app": "web"}), true);
+        pod["status"]["containerStatuses"] = json!([{"name": "app", "ready": true, "restartCount": 1,
+            "state": {"running": {"startedAt": started}}}]);
+        let lease = lease("web-1_6bb9", "2026-01-01T00:09:50.500000Z");
+        cluster(ready, [selector(&json!({"lease": {"name": "web"}})), lease, pod])
+    };
+    let nobody = fault(&restarted(&[], "2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
+    assert_eq!(nobody, "no pod leads: a container of web-1 has restarted, and has not renewed Lease web");
+    // The slices show that the new process has renewed it, and clocks may differ.
+    assert_eq!(fault_of(&restarted(&[1], "2026-01-01T00:09:52Z"), Code::NobodyLeads), None);
+    assert_eq!(fault_of(&restarted(&[], "2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
+}
+
 /// Both come from one choice of the leader.
 #[test]
 fn diff_wants_the_leader_that_explain_names() {
@@ -265,7 +282,7 @@ fn a_leader_that_no_longer_renews_its_lease_may_be_gone() {
 
 /// Returns the time since which a Service is told to be in its state.
 fn since(objects: &Objects) -> Option<String> {
-    let topology = objects.topology(0.0);
+    let topology = objects.topology();
     let explained = explain(objects, &key(), &topology, now(), None, &Options::default()).unwrap();
     explained.since.map(|since| since.to_string())
 }
@@ -315,7 +332,7 @@ fn a_follower_that_is_not_ready_and_being_deleted_is_no_leader() {
         for object in [slice, deleted] {
             objects.add(object).unwrap();
         }
-        let topology = objects.topology(0.0);
+        let topology = objects.topology();
         let explained = explain(&objects, &key(), &topology, now(), None, &Options::default()).unwrap();
         explained.selected_by.unwrap().leads.unwrap().to_string()
     };

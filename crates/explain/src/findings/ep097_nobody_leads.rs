@@ -91,6 +91,9 @@ fn what_to_do(nobody: Option<&NoLeader>, name: &str, namespace: &str) -> String 
         }
         NoLeader::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
         NoLeader::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
+        NoLeader::Restarted { pod } => format!(
+            "Nothing, if Pod {pod} renews the Lease or another pod gets it; else look at the logs of the pods: why does none of them get it?"
+        ),
         NoLeader::Ending { .. } => {
             "Nothing, if another pod is about to lead; else look at the logs of the others: why does none take over?".to_owned()
         }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::objects::Objects;
+use crate::facts::pod_details::{ContainerKind, RunState};
 use crate::models::selection::{Selection, names_selector};
 
 /// The most characters of an identity in a sentence.
@@ -108,6 +109,8 @@ pub enum NoLeader {
     NotReady { pod: Text },
     /// The pod that leads is being deleted.
     Ending { pod: Text },
+    /// A container of the pod that led has restarted after the last renewal.
+    Restarted { pod: Text },
 }
 
 impl Leads {
@@ -158,6 +161,7 @@ impl Leads {
         let record = lease.map(|lease| lease.record.clone()).unwrap_or_default();
         let unrenewed = record.renewed.map(|renewed| age::since(renewed, now));
         let counts = i64::try_from(record.duration().as_secs()).unwrap_or(i64::MAX);
+        let restarted = |pod: &Pod| restarted_since(objects, pod, record.renewed);
         let found = match named(&record.holder, pods) {
             // A deleted Lease expires like one that nobody renews.
             _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
@@ -172,6 +176,9 @@ impl Leads {
             Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
                     Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
+                    None if restarted(pod).is_some() => {
+                        Err(NoLeader::Restarted { pod: pod.key.name.clone() })
+                    }
                     None => Ok(pod),
                 }
             }
@@ -182,6 +189,9 @@ impl Leads {
             since: match &found {
                 Ok(pod) if role == Role::Leader => since(objects, pod, record.acquired),
                 Err(NoLeader::NotHeld) => record.renewed,
+                Err(NoLeader::Restarted { pod }) => {
+                    pods.iter().find(|it| it.key.name == *pod).and_then(|pod| restarted(pod))
+                }
                 Err(NoLeader::NotRenewed { .. }) => {
                     record.renewed.and_then(|renewed| renewed.saturating_add(record.duration()).ok())
                 }
@@ -309,6 +319,18 @@ fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Time
     }
 }
 
+/// Returns the last start of a container that has restarted since the pod renewed its Lease. The
+/// kubelet and the pod share a clock, and the kubelet writes whole seconds.
+fn restarted_since(objects: &Objects, pod: &Pod, renewed: Option<Timestamp>) -> Option<Timestamp> {
+    let containers = &objects.pod_details.get(&pod.key)?.containers;
+    let restarted = containers.iter().filter(|it| it.kind == ContainerKind::Main && it.restarts > 0);
+    let starts = restarted.filter_map(|it| match it.state {
+        RunState::Running { since } => since,
+        _ => None,
+    });
+    starts.max().filter(|start| renewed.is_some_and(|renewed| start.as_second() >= renewed.as_second()))
+}
+
 fn not_ready(pod: &Pod) -> Option<NoLeader> {
     let name = || pod.key.name.clone();
     if pod.is_terminating() {
@@ -393,6 +415,9 @@ impl NoLeader {
             Self::NoCondition => write!(f, "the condition {lease} is True of no selected pod"),
             Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
             Self::Ending { pod } => write!(f, "{pod}, which did, is being deleted"),
+            Self::Restarted { pod } => {
+                write!(f, "a container of {pod} has restarted, and has not renewed Lease {lease}")
+            }
         }
     }
 }
