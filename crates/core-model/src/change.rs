@@ -46,8 +46,7 @@ impl PodChange {
 
     /// Compares two views of one pod.
     pub fn between(old: &Pod, new: &Pod) -> Self {
-        let choice =
-            old.conditions() != new.conditions() || new.is_ready() && old.restarts() != new.restarts();
+        let choice = old.conditions() != new.conditions() || new.is_ready() && old.started() != new.started();
         let membership =
             old.labels != new.labels || old.hostname != new.hostname || old.subdomain != new.subdomain;
         let leaves = old.is_ready() && !new.is_ready()
@@ -195,11 +194,15 @@ mod tests {
 
     #[test]
     fn a_restart_of_a_ready_pod_is_a_change_of_the_choice() {
-        let pod = |restarts: u32, is_true| Pod {
+        let pod = |started: i64, is_true| Pod {
             phase: PodPhase::Running,
             pod_ips: Box::new([[10, 0, 0, 9].into()]),
             ready: Some(ReadyCondition { is_true, last_transition: None }),
-            rare: RareFields { restarts, ..RareFields::default() }.boxed(),
+            rare: RareFields {
+                started: crate::Timestamp::from_second(started).ok(),
+                ..RareFields::default()
+            }
+            .boxed(),
             ..Pod::default()
         };
         let change = PodChange::between(&pod(0, true), &pod(1, true));

@@ -60,6 +60,14 @@ impl Record {
         }
     }
 
+    /// Returns true if a pod's processes began after the holder renewed the Lease last, so that
+    /// another process holds it. Pods that have never restarted a container do not tell.
+    pub fn is_older_than(&self, pod: &Pod) -> bool {
+        // The kubelet and the holder have one clock, and the kubelet writes whole seconds.
+        let times = pod.started().zip(self.renewed);
+        times.is_some_and(|(started, renewed)| renewed.as_second() < started.as_second())
+    }
+
     /// Returns the duration that the record says, if the record counts for less.
     pub fn beyond_limit(&self) -> Option<Duration> {
         let said = self.duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());

@@ -49,8 +49,9 @@ pub struct RareFields {
     pub invalid_pod_ip: Option<Text>,
     /// The conditions whose type has a prefix, as `shop.example/leader` has.
     pub conditions: Box<[PrefixedCondition]>,
-    /// How often the kubelet has restarted the containers, all together.
-    pub restarts: u32,
+    /// When the container started that has run for the longest time, if one has restarted. Init
+    /// containers do not count.
+    pub started: Option<Timestamp>,
 }
 
 impl RareFields {
@@ -131,7 +132,7 @@ pub struct ReadyCondition {
 
 impl Pod {
     /// Returns true if two views are equal apart from their versions, so that no
-    /// controller can tell them apart. Restarts of the containers count if the pod is ready.
+    /// controller can tell them apart. Restarts of containers count if the pod is ready.
     pub fn same_for_controllers(&self, other: &Self) -> bool {
         // Without this destructuring, somebody could add a field and forget it here.
         let Self {
@@ -157,7 +158,7 @@ impl Pod {
             && *pod_ips == other.pod_ips
             && self.conditions() == other.conditions()
             && self.invalid_pod_ip() == other.invalid_pod_ip()
-            && (self.restarts() == other.restarts() || !self.is_ready())
+            && (self.started() == other.started() || !self.is_ready())
             && *key == other.key
             && *uid == other.uid
             && *node_name == other.node_name
@@ -183,10 +184,10 @@ impl Pod {
         self.conditions().iter().find(|condition| *condition.kind == *kind)
     }
 
-    /// Returns how often the kubelet has restarted the containers. Restarts of init containers do
-    /// not count.
-    pub fn restarts(&self) -> u32 {
-        self.rare.as_ref().map_or(0, |rare| rare.restarts)
+    /// Returns when the container started that has run for the longest time, if the kubelet has
+    /// restarted a container and one runs.
+    pub fn started(&self) -> Option<Timestamp> {
+        self.rare.as_ref()?.started
     }
 
     /// Returns an invalid entry of `status.podIPs`, if there is one.
@@ -321,6 +322,21 @@ pub(crate) struct RawStatus {
 pub(crate) struct RawContainerStatus {
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) restart_count: i32,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) state: RawContainerState,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct RawContainerState {
+    #[serde(default)]
+    pub(crate) running: Option<RawRunning>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RawRunning {
+    #[serde(default, deserialize_with = "time::optional")]
+    pub(crate) started_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -396,9 +412,24 @@ fn prefixed_conditions(conditions: Vec<RawCondition>) -> Box<[PrefixedCondition]
     prefixed.collect()
 }
 
-/// Returns the restarts of some containers and of one more.
-pub(crate) fn restarts(before: u32, count: i32) -> u32 {
-    before.saturating_add(count.try_into().unwrap_or(0))
+/// The starts of the containers of a pod.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Starts {
+    has_restarted: bool,
+    first: Option<Timestamp>,
+}
+
+impl Starts {
+    /// Adds a container, which runs if it has a start.
+    pub(crate) fn add(&mut self, restart_count: i32, start: Option<Timestamp>) {
+        self.has_restarted |= restart_count > 0;
+        self.first = self.first.into_iter().chain(start).min();
+    }
+
+    /// Returns the first start of a container that runs, if one has restarted.
+    pub(crate) fn after_restart(self) -> Option<Timestamp> {
+        self.first.filter(|_| self.has_restarted)
+    }
 }
 
 impl From<RawPod> for Pod {
@@ -408,7 +439,11 @@ impl From<RawPod> for Pod {
             spec.init_containers.into_iter().filter(|c| c.restart_policy == Some(RestartPolicy::Always));
         let ports = spec.containers.into_iter().chain(sidecars).flat_map(|c| c.ports);
         let has_pod_ip = status.pod_ip.is_some() || !status.pod_ips.is_empty();
-        let counts = status.container_statuses.into_iter().map(|container| container.restart_count);
+        let mut starts = Starts::default();
+        for container in status.container_statuses {
+            let start = container.state.running.and_then(|running| running.started_at);
+            starts.add(container.restart_count, start);
+        }
         let mut invalid_pod_ip = None;
         let mut pod_ips = Vec::with_capacity(status.pod_ips.len());
         for RawIp { ip } in status.pod_ips {
@@ -436,7 +471,7 @@ impl From<RawPod> for Pod {
             rare: RareFields {
                 invalid_pod_ip,
                 conditions: prefixed_conditions(status.conditions),
-                restarts: counts.fold(0, restarts),
+                started: starts.after_restart(),
             }
             .boxed(),
         }

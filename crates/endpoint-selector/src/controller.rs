@@ -112,7 +112,7 @@ fn may_choose_others(cluster: &Cluster, service: &ObjectKey, old: &Pod, new: &Po
     let selector = selector.and_then(|selector| cluster.endpoint_selector(&selector));
     match selector.as_ref().and_then(|selector| selector.readiness.as_ref()) {
         Some(Readiness::Condition { kind, .. }) => old.condition(kind) != new.condition(kind),
-        Some(Readiness::Lease { .. }) => old.restarts() != new.restarts(),
+        Some(Readiness::Lease { .. }) => old.started() != new.started(),
         None => false,
     }
 }

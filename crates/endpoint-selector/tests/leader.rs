@@ -468,51 +468,94 @@ async fn a_pod_of_the_same_name_does_not_inherit_the_lease() {
 }
 
 impl Harness {
-    /// Writes the status of a ready pod whose container has restarted this often.
-    async fn restart_container(&self, pod: &str, restarts: u32) {
+    /// Writes the status of a pod with these containers: how often each has restarted, and the
+    /// second of its start.
+    async fn run_containers(&self, pod: &str, ready: bool, containers: &[(u32, usize)]) {
+        let containers = containers.iter().map(|(restarts, second)| {
+            let running = json!({"startedAt": format!("2026-01-01T00:00:{second:02}Z")});
+            json!({"name": format!("c{second}"), "image": "i", "imageID": "x", "ready": ready,
+                "restartCount": restarts, "state": {"running": running}})
+        });
+        let containers: Vec<Value> = containers.collect();
+        let status = if ready { "True" } else { "False" };
+        let patch = json!({"status": {"containerStatuses": containers,
+            "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
         let path = format!("/api/v1/namespaces/default/pods/{pod}/status");
-        let containers = json!([{"name": "app", "image": "i", "imageID": "x", "ready": true,
-            "restartCount": restarts, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]);
-        let patch = json!({"status": {"containerStatuses": containers}});
         self.send("PATCH", &path, "application/merge-patch+json", &patch).await;
+        self.pass(Duration::from_millis(50)).await;
+    }
+
+    async fn renew_at(&self, holder: &str, second: usize) {
+        self.renew(holder, second).await;
         self.pass(Duration::from_millis(50)).await;
     }
 }
 
 /// The kubelet goes from running to running, with one more restart, and the pod stays ready.
 #[tokio::test(start_paused = true)]
-async fn a_container_that_restarts_leads_when_it_has_renewed_the_lease() {
+async fn a_process_that_is_newer_than_the_record_does_not_lead() {
     let harness = by_lease("a_1").await;
-    harness.lead("a_1", 4).await;
+    harness.renew_at("a_1", 10).await;
+    harness.renew_at("a_1", 12).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
-    harness.restart_container("b", 1).await;
+    harness.run_containers("b", true, &[(1, 13)]).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"], "it does not lead");
-    harness.restart_container("a", 1).await;
+    harness.run_containers("a", true, &[(1, 13)]).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
     let want = "no pod leads: a container of Pod a has restarted, and has not renewed Lease web";
     assert_eq!(harness.messages("NobodyLeads").last().unwrap(), want);
     // It finds itself as the holder, since its identity is the same.
-    harness.renew("a_1", 9).await;
-    harness.pass(Duration::from_millis(50)).await;
+    harness.renew_at("a_1", 14).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
     // It has another identity, so it waits until the Lease has expired.
-    harness.restart_container("a", 2).await;
+    harness.run_containers("a", true, &[(2, 15)]).await;
     harness.pass(Duration::from_secs(14)).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
-    harness.renew("a_2", 10).await;
-    harness.pass(Duration::from_millis(50)).await;
+    harness.renew_at("a_2", 30).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_leads_that_has_renewed_since_it_started() {
+    let harness = by_lease("a_1").await;
+    harness.renew_at("a_1", 10).await;
+    harness.renew_at("a_1", 12).await;
+    // Another container of the pod restarts, and the holder lives.
+    harness.run_containers("a", true, &[(0, 1), (1, 13)]).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    harness.run_containers("a", true, &[(0, 1), (2, 14)]).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+    // It takes its Lease back before it is ready, and before the kubelet says that it runs.
+    harness.run_containers("a", false, &[(0, 1), (2, 14)]).await;
+    assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
+    harness.renew_at("a_1", 20).await;
+    harness.run_containers("a", true, &[(1, 19), (3, 19)]).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+/// The Lease has had no holder between the two.
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_same_name_leads_when_it_gets_a_released_lease() {
+    let harness = by_lease("a_1").await;
+    harness.lead("a_1", 4).await;
+    harness.renew_at("", 20).await;
+    harness.delete_now("pods", "a").await;
+    let mut again = pod("a", 7, "stable", true);
+    again["metadata"]["uid"] = json!("uid-a-2");
+    harness.load([again]);
+    harness.renew_at("a_1", 22).await;
+    assert_eq!(harness.slices(), ["own: 2! 3! 7"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_has_lost_the_lease_follows() {
     let harness = both("a_1").await;
-    harness.lead("a_1", 4).await;
+    harness.renew_at("a_1", 10).await;
+    harness.renew_at("a_1", 12).await;
     assert_eq!(harness.led(), (vec![1], vec![2, 3]));
-    harness.restart_container("a", 1).await;
+    harness.run_containers("a", true, &[(1, 13)]).await;
     assert_eq!(harness.led(), (vec![], vec![1, 2, 3]));
-    harness.renew("b_1", 9).await;
-    harness.pass(Duration::from_millis(50)).await;
+    harness.renew_at("b_1", 14).await;
     assert_eq!(harness.led(), (vec![2], vec![1, 3]));
 }
 

@@ -88,7 +88,7 @@ fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {
     };
     let nobody = fault(&restarted(&[], "2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
     assert_eq!(nobody, "no pod leads: a container of web-1 has restarted, and has not renewed Lease web");
-    // The slices show that the new process has renewed it, and clocks may differ.
+    // The controller has seen a renewal since, and clocks may differ.
     assert_eq!(fault_of(&restarted(&[1], "2026-01-01T00:09:52Z"), Code::NobodyLeads), None);
     assert_eq!(fault_of(&restarted(&[], "2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
 }

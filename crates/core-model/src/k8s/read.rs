@@ -77,9 +77,18 @@ fn pod_status(status: &corev1::PodStatus) -> pod::RawStatus {
         pod_ips: status.pod_ips.iter().flatten().map(|ip| RawIp { ip: text(&ip.ip) }).collect(),
         conditions: conditions.collect(),
         container_statuses: containers
-            .map(|container| pod::RawContainerStatus { restart_count: container.restart_count })
+            .map(|container| pod::RawContainerStatus {
+                restart_count: container.restart_count,
+                state: container.state.as_ref().map(container_state).unwrap_or_default(),
+            })
             .collect(),
     }
+}
+
+fn container_state(state: &corev1::ContainerState) -> pod::RawContainerState {
+    let running = state.running.as_ref();
+    let running = running.map(|running| pod::RawRunning { started_at: time(running.started_at.as_ref()) });
+    pod::RawContainerState { running }
 }
 
 impl TryFrom<&corev1::Node> for Node {

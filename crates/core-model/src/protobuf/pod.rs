@@ -3,8 +3,8 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition, restarts};
-use crate::{Interner, address};
+use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition, Starts};
+use crate::{Interner, Timestamp, address};
 
 #[derive(Default)]
 struct RawPod<'a> {
@@ -21,7 +21,7 @@ struct RawPod<'a> {
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
     conditions: Vec<(&'a str, ReadyCondition)>,
-    restarts: u32,
+    starts: Starts,
 }
 
 struct Port<'a> {
@@ -86,15 +86,7 @@ impl<'a> RawPod<'a> {
                     Condition::Prefixed(kind, state) => self.conditions.push((kind, state)),
                     Condition::Other => {}
                 },
-                8 => {
-                    let mut fields = Fields::of(payload, "status.containerStatuses")?;
-                    while let Some((number, payload)) = fields.next()? {
-                        if number == 5 {
-                            let count = payload.int32("status.containerStatuses.restartCount")?;
-                            self.restarts = restarts(self.restarts, count);
-                        }
-                    }
-                }
+                8 => self.read_container_status(payload)?,
                 6 => self.pod_ip = payload.text("status.podIP")?,
                 12 => {
                     let mut ip = "";
@@ -109,6 +101,20 @@ impl<'a> RawPod<'a> {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    fn read_container_status(&mut self, payload: Payload<'a>) -> Result<(), DecodeError> {
+        let (mut restart_count, mut start) = (0, None);
+        let mut fields = Fields::of(payload, "status.containerStatuses")?;
+        while let Some((number, payload)) = fields.next()? {
+            match number {
+                2 => start = running_since(payload)?,
+                5 => restart_count = payload.int32("status.containerStatuses.restartCount")?,
+                _ => {}
+            }
+        }
+        self.starts.add(restart_count, start);
         Ok(())
     }
 
@@ -150,7 +156,7 @@ impl<'a> RawPod<'a> {
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
             pod_ips: pod_ips.into(),
             ready: self.ready,
-            rare: RareFields { invalid_pod_ip, conditions, restarts: self.restarts }.boxed(),
+            rare: RareFields { invalid_pod_ip, conditions, started: self.starts.after_restart() }.boxed(),
         }
     }
 }
@@ -179,6 +185,24 @@ fn read_container<'a>(payload: Payload<'a>, ports: &mut Vec<Port<'a>>) -> Result
         }
     }
     Ok(restart_policy)
+}
+
+/// Returns the start of a container from its state, if it runs.
+fn running_since(payload: Payload<'_>) -> Result<Option<Timestamp>, DecodeError> {
+    let mut start = None;
+    let mut state = Fields::of(payload, "status.containerStatuses.state")?;
+    while let Some((number, payload)) = state.next()? {
+        if number != 2 {
+            continue;
+        }
+        let mut running = Fields::of(payload, "status.containerStatuses.state.running")?;
+        while let Some((number, payload)) = running.next()? {
+            if number == 1 {
+                start = time(payload, "status.containerStatuses.state.running.startedAt")?;
+            }
+        }
+    }
+    Ok(start)
 }
 
 /// A condition of a pod.

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_endpoint_controller_runtime::SyncError;
+use kube_endpoint_controller_runtime::{Cause, SyncError};
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
 use kube_endpoint_core_model::readiness::{left_out_in, serving_pods_in};
 use kube_endpoint_core_model::{
     EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Role,
-    Service, Text, harmless,
+    Service, Text, Timestamp, harmless,
 };
 use tokio::time::Instant;
 
@@ -100,28 +100,29 @@ impl Found {
     }
 }
 
-/// The pod that the identity of a holder named when a sync saw it first. A container that has
-/// restarted since may be another process, which does not know that it should lead.
+/// The pod that the identity of a holder named when a sync saw it first.
 #[derive(Debug, PartialEq)]
 pub(super) struct NamedPod {
     identity: Text,
     uid: Text,
-    restarts: u32,
-    /// The version of the Lease at which another pod of the same name came, or a container
-    /// restarted. The pod leads when the Lease has changed since.
+    started: Option<Timestamp>,
+    /// The version of the Lease at which another pod of the same name came, or another process. It
+    /// leads when the Lease has changed since.
     replaced_at: Option<ResourceVersion>,
 }
 
 impl NamedPod {
     fn new(identity: &Text, pod: &Pod) -> Self {
         let (identity, uid) = (identity.clone(), pod.uid.clone());
-        Self { identity, uid, restarts: pod.restarts(), replaced_at: None }
+        Self { identity, uid, started: pod.started(), replaced_at: None }
     }
 
-    /// Returns true if a pod leads that the identity names now.
-    fn leads(&mut self, identity: &Text, version: ResourceVersion, pod: &Pod) -> bool {
+    /// Returns true if a pod leads that the identity names now. `is_older` is true if the record is
+    /// older than its processes.
+    fn leads(&mut self, (identity, version): (&Text, ResourceVersion), pod: &Pod, is_older: bool) -> bool {
         let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        if is_new || (&self.uid, self.restarts) == (&pod.uid, pod.restarts()) {
+        let is_same = self.uid == pod.uid && (self.started == pod.started() || !is_older);
+        if is_new || is_same {
             *self = Self::new(identity, pod);
             return true;
         }
@@ -168,6 +169,10 @@ impl SelectorReconciler {
             Standing::Overdue => Found::Published(self.published(runtime, service, role, &pods)),
             Standing::Nobody => {
                 let seen = self.leases.seen(&lease);
+                // Whoever holds it next has got it since.
+                runtime.with_state(&service.key, |state| {
+                    state.named.iter_mut().for_each(|named| named.identity = Text::default());
+                });
                 self.recognise(selector, None, &pods, true, None);
                 Found::Nobody(nobody(&lease.name, seen.as_deref()))
             }
@@ -224,10 +229,11 @@ impl SelectorReconciler {
         pods: &[Arc<Pod>],
     ) -> Result<Text, NobodyLeads> {
         let pod = by_identity(&lease.name, identity, pods)?;
+        let is_older = self.leases.seen(lease).is_some_and(|it| it.record.is_older_than(pod));
         let (leads, is_another) = runtime.with_state(service, |state| {
             let named = state.named.get_or_insert_with(|| NamedPod::new(identity, pod));
             let is_another = named.uid != pod.uid;
-            (named.leads(identity, version, pod), is_another)
+            (named.leads((identity, version), pod, is_older), is_another)
         });
         if leads {
             if is_another {
@@ -235,7 +241,9 @@ impl SelectorReconciler {
             }
             return Ok(pod.key.name.clone());
         }
-        self.leases.tell_next_change(lease);
+        if !self.leases.tell_next_change(lease, version) {
+            runtime.add(service.clone(), Cause::Lease.since(None).urgent(true));
+        }
         let (lease, pod) = (lease.name.clone(), pod.key.name.clone());
         Err(match is_another {
             true => NobodyLeads::Replaced { lease, pod },

@@ -236,12 +236,13 @@ impl Leases {
         self.used.lock().get(lease)?.observed.as_ref()?.lease.clone()
     }
 
-    /// Makes [`Self::see`] return the selectors at the next change, even if it is a renewal.
-    pub(super) fn tell_next_change(&self, lease: &ObjectKey) {
+    /// Makes [`Self::see`] return the selectors at the next change after a version, even if it is a
+    /// renewal. Returns false if the Lease has changed already.
+    pub(super) fn tell_next_change(&self, lease: &ObjectKey, version: ResourceVersion) -> bool {
         let mut all = self.used.lock();
-        if let Some(observed) = all.get_mut(lease).and_then(|used| used.observed.as_mut()) {
-            observed.is_awaited = true;
-        }
+        let Some(observed) = all.get_mut(lease).and_then(|used| used.observed.as_mut()) else { return true };
+        observed.is_awaited = true;
+        observed.lease.as_ref().is_none_or(|lease| lease.resource_version == version)
     }
 
     /// Takes the answer of the API server to a read of an overdue Lease; see [`Self::see`]. Returns

@@ -15,7 +15,6 @@ use serde::Serialize;
 use crate::facts::age;
 use crate::facts::details::write_optional_time;
 use crate::facts::objects::Objects;
-use crate::facts::pod_details::{ContainerKind, RunState};
 use crate::models::selection::{Selection, names_selector};
 
 /// The most characters of an identity in a sentence.
@@ -161,7 +160,6 @@ impl Leads {
         let record = lease.map(|lease| lease.record.clone()).unwrap_or_default();
         let unrenewed = record.renewed.map(|renewed| age::since(renewed, now));
         let counts = i64::try_from(record.duration().as_secs()).unwrap_or(i64::MAX);
-        let restarted = |pod: &Pod| restarted_since(objects, pod, record.renewed);
         let found = match named(&record.holder, pods) {
             // A deleted Lease expires like one that nobody renews.
             _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
@@ -176,7 +174,7 @@ impl Leads {
             Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
                     Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
-                    None if restarted(pod).is_some() => {
+                    None if record.is_older_than(pod) => {
                         Err(NoLeader::Restarted { pod: pod.key.name.clone() })
                     }
                     None => Ok(pod),
@@ -190,7 +188,7 @@ impl Leads {
                 Ok(pod) if role == Role::Leader => since(objects, pod, record.acquired),
                 Err(NoLeader::NotHeld) => record.renewed,
                 Err(NoLeader::Restarted { pod }) => {
-                    pods.iter().find(|it| it.key.name == *pod).and_then(|pod| restarted(pod))
+                    pods.iter().find(|it| it.key.name == *pod).and_then(|pod| pod.started())
                 }
                 Err(NoLeader::NotRenewed { .. }) => {
                     record.renewed.and_then(|renewed| renewed.saturating_add(record.duration()).ok())
@@ -277,9 +275,10 @@ impl Leads {
             LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } if self.followers.is_some() => {
                 NotChosen::Leader { lease: name.clone() }
             }
-            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => {
-                NotChosen::NotTheHolder { lease: name.clone() }
-            }
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => match self.nobody {
+                Some(_) => NotChosen::NobodyLeads { lease: name.clone() },
+                None => NotChosen::NotTheHolder { lease: name.clone() },
+            },
             LeadsBy::Condition { kind, .. } => {
                 let has = pod.condition(kind).is_some_and(|condition| condition.is_true);
                 match self.pods.first().filter(|_| has) {
@@ -317,18 +316,6 @@ fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Time
         }
         Some(_) => pod.ready?.last_transition.map(|lost| chosen.map_or(lost, |chosen| chosen.max(lost))),
     }
-}
-
-/// Returns the last start of a container that has restarted since the pod renewed its Lease. The
-/// kubelet and the pod share a clock, and the kubelet writes whole seconds.
-fn restarted_since(objects: &Objects, pod: &Pod, renewed: Option<Timestamp>) -> Option<Timestamp> {
-    let containers = &objects.pod_details.get(&pod.key)?.containers;
-    let restarted = containers.iter().filter(|it| it.kind == ContainerKind::Main && it.restarts > 0);
-    let starts = restarted.filter_map(|it| match it.state {
-        RunState::Running { since } => since,
-        _ => None,
-    });
-    starts.max().filter(|start| renewed.is_some_and(|renewed| start.as_second() >= renewed.as_second()))
 }
 
 fn not_ready(pod: &Pod) -> Option<NoLeader> {
@@ -429,6 +416,8 @@ impl NoLeader {
 pub enum NotChosen {
     /// It does not hold the Lease.
     NotTheHolder { lease: Text },
+    /// No pod leads by the Lease.
+    NobodyLeads { lease: Text },
     /// It leads, and the Service has the followers.
     Leader { lease: Text },
     /// Its condition is not true.
@@ -441,7 +430,7 @@ impl NotChosen {
     /// Returns a sentence that says what to do.
     pub(crate) fn advice(&self) -> String {
         match self {
-            Self::NotTheHolder { .. } => {
+            Self::NotTheHolder { .. } | Self::NobodyLeads { .. } => {
                 "Nothing, if another pod should lead; else look at the pod's log: why does it not get the Lease?".to_owned()
             }
             Self::Leader { .. } => {
@@ -459,6 +448,7 @@ impl fmt::Display for NotChosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTheHolder { lease } => write!(f, "the pod does not hold Lease {lease}"),
+            Self::NobodyLeads { lease } => write!(f, "no pod leads by Lease {lease}"),
             Self::Leader { lease } => {
                 write!(f, "the pod holds Lease {lease}, and the Service has its followers")
             }

@@ -16,36 +16,44 @@ use crate::objects::{lease_name, namespace};
 /// The time between two renewals.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(2);
 
-/// The holders of Leases that live, each with the number of its pod, by the number of the Lease.
+/// The holders of Leases that live, by the number of the Lease.
 #[derive(Default)]
-pub(super) struct Candidates(Mutex<BTreeMap<u8, (u8, AbortHandle)>>);
+pub(super) struct Candidates(Mutex<BTreeMap<u8, Candidate>>);
+
+/// A pod that renews a Lease.
+pub(super) struct Candidate {
+    pub(super) pod: u8,
+    /// The seconds by which its clock, and that of its node, is ahead.
+    pub(super) skew: i64,
+    renewing: AbortHandle,
+}
 
 impl Drop for Candidates {
     fn drop(&mut self) {
-        self.0.lock().values().for_each(|(_, renewing)| renewing.abort());
+        self.0.lock().values().for_each(|it| it.renewing.abort());
     }
 }
 
 impl Candidates {
-    /// Ends the holder of a Lease, and annotates the Lease, so that the step shows. Returns its pod.
-    pub(super) fn die(&self, lease: u8, server: &EmbeddedApiServer) -> Option<u8> {
-        let pod = self.end(lease)?;
+    /// Ends the holder of a Lease, and annotates the Lease, so that the step shows.
+    pub(super) fn die(&self, lease: u8, server: &EmbeddedApiServer) -> Option<Candidate> {
+        let ended = self.end(lease)?;
         if let Some(mut object) = server.get("leases", namespace(lease), &lease_name(lease)) {
             object["metadata"]["annotations"] = json!({"sim.example/holder": "dead"});
             load(server, object);
         }
-        Some(pod)
+        Some(ended)
     }
 
-    fn end(&self, lease: u8) -> Option<u8> {
-        let (pod, renewing) = self.0.lock().remove(&lease)?;
-        renewing.abort();
-        Some(pod)
+    fn end(&self, lease: u8) -> Option<Candidate> {
+        let ended = self.0.lock().remove(&lease)?;
+        ended.renewing.abort();
+        Some(ended)
     }
 
-    fn begin(&self, lease: u8, pod: u8, renewing: AbortHandle) {
-        if let Some((_, before)) = self.0.lock().insert(lease, (pod, renewing)) {
-            before.abort();
+    fn begin(&self, lease: u8, candidate: Candidate) {
+        if let Some(before) = self.0.lock().insert(lease, candidate) {
+            before.renewing.abort();
         }
     }
 }
@@ -105,7 +113,7 @@ impl Cluster {
                 write(&server, lease, &identity, duration, skew);
             }
         });
-        self.candidates.begin(lease, pod, renewing.abort_handle());
+        self.candidates.begin(lease, Candidate { pod, skew, renewing: renewing.abort_handle() });
     }
 
     /// Lets the holder of a Lease release it, as client-go does.

@@ -417,12 +417,16 @@ impl Cluster {
                 self.lead(lease, pod, identity, duration, skew);
             }
             Change::Die { lease, restarts } => {
-                if let Some(pod) = self.candidates.die(lease, &self.server).filter(|_| restarts) {
-                    self.edit_pod(pod, |pod| {
+                if let Some(ended) = self.candidates.die(lease, &self.server).filter(|_| restarts) {
+                    let skew = jiff::SignedDuration::from_secs(ended.skew);
+                    let start = self.server.now().saturating_add(skew).unwrap_or(self.server.now());
+                    let start = start.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                    self.edit_pod(ended.pod, |pod| {
                         let before = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
                         pod["status"]["containerStatuses"] = json!([{
                             "name": "app", "image": "app", "imageID": "", "ready": true,
                             "restartCount": before.unwrap_or_default() + 1,
+                            "state": {"running": {"startedAt": start}},
                         }]);
                     });
                 }

@@ -35,11 +35,11 @@ impl Tenure {
     }
 
     /// Returns false if the container of a pod has restarted since the last renewal: its new
-    /// process does not lead. Returns `None` after its first renewal: a controller may see that
-    /// before the restart, and then waits for the next one.
+    /// process does not lead. Returns `None` if a controller may not know: the kubelet writes whole
+    /// seconds, and a renewal may come between a restart and its event.
     pub(super) fn is_of(&self, pod: &Pod) -> Option<bool> {
         match pod.restarted {
-            Some(at) if self.last < at => Some(false),
+            Some(at) if self.last.as_secs() < at.as_secs() => Some(false),
             Some(at) if self.last < at + RENEWAL => None,
             _ => Some(true),
         }
