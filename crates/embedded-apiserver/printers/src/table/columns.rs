@@ -57,6 +57,10 @@ const NAMESPACE: &[Column] = &[NAME, ("Status", false, "The phase."), AGE];
 const LEASE: &[Column] = &[NAME, ("Holder", false, "The identity of the holder."), AGE];
 const ENDPOINT_SELECTOR: &[Column] = &[
     NAME,
+    ("Lease", false, "The Lease whose holder is the ready pod."),
+    ("Role", false, "Follower if all pods but the holder are ready."),
+    ("Condition", false, "The condition that a ready pod has to have."),
+    ("Pick", false, "Newest if only the pod is ready whose condition changed last."),
     ("Services", false, "The number of Services that name the selector."),
     ("Accepted", false, "True if the controller uses the selector."),
     AGE,
@@ -127,7 +131,9 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
             let accepted = conditions.into_iter().flatten().find(|it| it["type"] == "Accepted");
             let accepted = accepted.map_or("", |condition| text(condition, "/status"));
-            vec![name(), json!(services), json!(accepted), age()]
+            let readiness = ["lease/name", "lease/role", "condition", "pick"]
+                .map(|field| json!(text(object, &format!("/spec/readiness/{field}"))));
+            [vec![name()], readiness.into(), vec![json!(services), json!(accepted), age()]].concat()
         }
         "leases" => vec![name(), json!(text(object, "/spec/holderIdentity")), age()],
         "events" => event::cells(object, name(), now),

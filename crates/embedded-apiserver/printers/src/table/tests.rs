@@ -225,7 +225,10 @@ fn endpoints_and_slices() {
 #[test]
 fn endpoint_selectors() {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
-    let selector = |name: &str, status: Value| with_name(name, json!({"status": status}));
+    let selector = |name: &str, status: Value| {
+        let lease = (name == "unseen").then(|| json!({"name": "web", "role": "Follower"}));
+        with_name(name, json!({"status": status, "spec": {"readiness": {"lease": lease}}}))
+    };
     let accepted = json!([condition("Other", "Unknown"), condition("Accepted", "True")]);
     insta::assert_snapshot!(
         wide(
@@ -237,10 +240,10 @@ fn endpoint_selectors() {
             ]
         ),
         @r#"
-    NAME         SERVICES   ACCEPTED   AGE
-    web-stable   2          True       60m
-    mistyped     0          False      60m
-    unseen                             60m
+    NAME         LEASE   ROLE       CONDITION   PICK   SERVICES   ACCEPTED   AGE
+    web-stable                                         2          True       60m
+    mistyped                                           0          False      60m
+    unseen       web     Follower                                            60m
     "#
     );
 }
