@@ -7,11 +7,12 @@ use crate::models::selection::{RESOURCE, Selection};
 about! {
     /// Clients get no answer until a pod leads. By a Lease: it does not exist, nobody holds it, its
     /// holder no longer renews it, the identity of the holder names none of the selected pods, or
-    /// several, or its containers have restarted since the last renewal. By a condition: it is `True` of no selected pod. In both cases the pod may also
-    /// not be ready itself. While a leader is changing, this is normal for some seconds. A Service
-    /// of followers needs no leader. The severity is warning if a pod leads that may be gone: it
-    /// renewed the Lease last more than two thirds of the Lease's duration ago, by the clocks of
-    /// both machines, and at most twice the duration.
+    /// several, or its containers have restarted since the last renewal. By a condition: it is
+    /// `True` of no selected pod. In both cases the pod may also not be ready itself. While a leader
+    /// is changing, this is normal for some seconds. A Service of followers needs no leader. The
+    /// severity is warning if a pod leads that may be gone: it renewed the Lease last more than two
+    /// thirds of the Lease's duration ago, by the clocks of both machines, and at most twice the
+    /// duration.
     EP097 "nobody-leads" Error
     "The readiness of the Service's EndpointSelector chooses no ready pod, or the leader may be gone."
 }
