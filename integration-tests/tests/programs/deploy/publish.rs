@@ -207,6 +207,12 @@ pub(crate) fn faults_are_found() {
         "[Unreleased]",
         "to do        changelog: give 1.2.3 a section in CHANGELOG.md",
     );
+    check(
+        "CHANGELOG.md",
+        "# Changes",
+        "## [Unreleased]\n\n- It is faster.",
+        "to do        changelog: move what is under Unreleased in CHANGELOG.md to the section for 1.2.3",
+    );
     let fields = "FAILED       fields of the crates: base: description, license, repository, readme, or five short keywords are wrong";
     check("base/Cargo.toml", "description = \"A crate.\"\n", "", fields);
     check("base/Cargo.toml", "a-word-of-20-letters", "a-word-of-over-20-letters", fields);
