@@ -1,6 +1,7 @@
 //! The decisions of a kubelet and a scheduler that run no containers: a pod gets a node and
 //! addresses, its containers start at once and are ready a second later, and they run until the
-//! grace period of the pod's deletion is over.
+//! grace period of the pod's deletion is over. The statuses come in the order in which a real
+//! kubelet writes them; some of its states are left out.
 //!
 //! No container ends by itself, so restartPolicy changes nothing. There are no probes, events,
 //! logs, resources, affinities and pod topology spread. Conditions of readiness gates come from
@@ -15,7 +16,7 @@ use serde_json::Value;
 use crate::value::{Fields, spec};
 
 pub use nodes::{NODE_NAME, Unfit, concerns_pods, fits, node, node_addresses, unschedulable};
-pub use status::{ended, is_taken_over, ready, started};
+pub use status::{ended, is_taken_over, observed, ready, started};
 
 /// The next step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,12 @@ pub enum Next {
     /// Its containers are ready, and the conditions of its readiness gates have changed: so does
     /// the pod's condition Ready.
     UpdateReady,
-    /// It is being deleted. Its containers end at this time, and then it is removed.
+    /// The kubelet notes that it has seen the pod's specification or deletion.
+    Observe,
+    /// It is being deleted. Its containers end at this time.
     End(Timestamp),
+    /// It is being deleted, and its containers have ended: it is removed.
+    Remove,
 }
 
 /// Decides about the next step of a pod whose status nobody but the kubelet has written.
@@ -40,9 +45,16 @@ pub fn next(pod: &Value) -> Next {
     if phase == "Running" && status::has_old_readiness(pod) {
         return Next::UpdateReady;
     }
-    if let Ok(end) = metadata.text("deletionTimestamp").parse() {
+    let end: Option<Timestamp> = metadata.text("deletionTimestamp").parse().ok();
+    if end.is_some() && metadata.int("deletionGracePeriodSeconds") == 0 {
         // Without a grace period the API server removes the pod, once it has no finalizers.
-        return if metadata.int("deletionGracePeriodSeconds") > 0 { Next::End(end) } else { Next::Nothing };
+        return Next::Nothing;
+    }
+    if phase == "Running" && metadata.int("generation") > pod["status"].int("observedGeneration") {
+        return Next::Observe;
+    }
+    if let Some(end) = end {
+        return if phase == "Succeeded" { Next::Remove } else { Next::End(end) };
     }
     match phase {
         "" | "Pending" if spec(pod).list("schedulingGates").is_empty() => Next::Start,
@@ -110,5 +122,20 @@ mod tests {
         };
         check(deleted(30), Next::End(end));
         check(deleted(0), Next::Nothing);
+        let mut ended = deleted(30);
+        ended["status"]["phase"] = "Succeeded".into();
+        check(ended, Next::Remove);
+    }
+
+    #[test]
+    fn a_new_generation_is_observed_before_anything_ends() {
+        let pod = |observed: i64| {
+            json!({
+                "metadata": {"generation": 2, "deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30},
+                "status": {"phase": "Running", "observedGeneration": observed},
+            })
+        };
+        check(pod(1), Next::Observe);
+        check(pod(2), Next::End("2026-01-01T00:00:30Z".parse().unwrap()));
     }
 }

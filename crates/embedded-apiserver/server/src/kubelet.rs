@@ -26,6 +26,10 @@ use crate::verbs::DeleteOptions;
 /// The time from a pod's start until it is ready.
 const READY_AFTER: Duration = Duration::from_secs(1);
 
+/// The time from the end of a deleted pod's containers until the pod is gone. Until then it is
+/// Succeeded and still there.
+const REMOVED_AFTER: Duration = Duration::from_millis(500);
+
 /// The ranges of pod addresses of each family. The second one is for a cluster whose Services have
 /// the first one.
 const RANGES: [[&str; 2]; 2] =
@@ -227,15 +231,16 @@ impl Inner {
             Next::UpdateReady => {
                 write(kubelet::ready(pod, now)).map(|_| Some((self.settings.gc_delay, is_ripe)))
             }
+            Next::Observe => write(kubelet::observed(pod)).map(|_| Some((self.settings.gc_delay, is_ripe))),
             Next::Nothing | Next::BecomeReady => Ok(None),
             Next::End(end) => match Duration::try_from(end.duration_since(now)) {
                 Ok(left) if !left.is_zero() => Ok(Some((left, false))),
-                _ => {
-                    let ended = write(kubelet::ended(pod, now))?;
-                    drop(kubelet);
-                    self.remove_pod(&ended).map(|()| None)
-                }
+                _ => write(kubelet::ended(pod, now)).map(|_| Some((REMOVED_AFTER, false))),
             },
+            Next::Remove => {
+                drop(kubelet);
+                self.remove_pod(&current).map(|()| None)
+            }
         }
     }
 

@@ -38,6 +38,30 @@ fn labels(labels: Value) -> Value {
     json!({"metadata": {"labels": labels}})
 }
 
+/// Keeps what no writer takes back while a pod has the same uid: its deletion, and the status with
+/// which it has ended.
+fn go_on(before: &Value, after: &mut Value) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let kept = &before["metadata"][field];
+        if !kept.is_null() {
+            after["metadata"][field] = kept.clone();
+        }
+    }
+    if has_ended(before) {
+        after["status"] = before["status"].clone();
+    }
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+/// Ends the containers of a pod. A kubelet never shows a pod that has ended and is ready.
+fn end(pod: &mut Value, phase: &str) {
+    pod["status"]["phase"] = phase.into();
+    pod["status"]["conditions"][0]["status"] = "False".into();
+}
+
 impl Cluster {
     async fn patch(&self, path: &str, patch: Value) {
         Self::send(&self.server, "PATCH", path, &patch).await;
@@ -63,16 +87,43 @@ impl Cluster {
     }
 
     async fn make_pod(&self, pod: &Pod) {
-        let before = self.server.get("pods", pod.namespace, &pod.name);
-        if before.is_some_and(|before| text(&before, "/metadata/uid") != pod.uid()) {
+        let mut before = self.server.get("pods", pod.namespace, &pod.name);
+        if before.as_ref().is_some_and(|before| text(before, "/metadata/uid") != pod.uid()) {
             Self::delete(&self.server, &format!("{}/{}", collection("pods", pod.namespace), pod.name)).await;
+            before = None;
         }
-        self.load([pod.object()]);
+        let mut object = pod.object();
+        match before {
+            Some(before) => go_on(&before, &mut object),
+            // Nobody creates a pod that is being deleted.
+            None if pod.terminating => {
+                let mut alive = object.clone();
+                for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+                    alive["metadata"].as_object_mut().and_then(|it| it.remove(field));
+                }
+                self.load([alive]);
+            }
+            None => {}
+        }
+        self.load([object]);
     }
 
     /// Changes a pod that exists.
     fn edit_pod(&self, pod: u8, edit: impl FnOnce(&mut Value)) {
-        let Some(mut object) = self.server.get("pods", namespace(pod), &format!("p{pod}")) else { return };
+        let Some(before) = self.server.get("pods", namespace(pod), &format!("p{pod}")) else { return };
+        let mut object = before.clone();
+        edit(&mut object);
+        go_on(&before, &mut object);
+        self.load([object]);
+    }
+
+    /// Replaces a pod by one with another uid.
+    async fn replace_pod(&self, pod: u8, edit: impl FnOnce(&mut Value)) {
+        let name = format!("p{pod}");
+        let Some(mut object) = self.server.get("pods", namespace(pod), &name) else { return };
+        Self::delete(&self.server, &format!("{}/{name}", collection("pods", namespace(pod)))).await;
+        let uid = format!("{}-again", text(&object, "/metadata/uid"));
+        object["metadata"]["uid"] = uid.into();
         edit(&mut object);
         self.load([object]);
     }
@@ -117,8 +168,8 @@ impl Cluster {
         }
     }
 
-    /// Removes the pods with a running grace period in terminating namespaces, as their kubelets
-    /// do. The namespaces end after them.
+    /// Ends and removes the pods with a running grace period in terminating namespaces, as their
+    /// kubelets do. The namespaces end after them.
     pub(crate) async fn end_terminating_pods(server: &EmbeddedApiServer) {
         let namespaces = server.list("namespaces");
         let is_ending = |it: &Value| !it["metadata"]["deletionTimestamp"].is_null();
@@ -126,6 +177,12 @@ impl Cluster {
             namespaces.iter().filter(|it| is_ending(it)).map(|it| text(it, "/metadata/name")).collect();
         for pod in server.list("pods").iter().filter(|pod| is_ending(pod)) {
             if ending.contains(&text(pod, "/metadata/namespace")) {
+                let mut ended = pod.clone();
+                end(&mut ended, "Succeeded");
+                go_on(pod, &mut ended);
+                if let Err(error) = server.load([ended]) {
+                    panic!("the server cannot hold an object: {error}");
+                }
                 Self::delete(server, &path_of("pods", pod)).await;
             }
         }
@@ -217,7 +274,10 @@ impl Cluster {
             }
             Change::Flap { pod } => {
                 for status in ["False", "True"] {
-                    self.edit_pod(pod, |pod| pod["status"]["conditions"][0]["status"] = status.into());
+                    self.edit_pod(pod, |pod| {
+                        pod["status"]["phase"] = "Running".into();
+                        pod["status"]["conditions"][0]["status"] = status.into();
+                    });
                 }
             }
             Change::RelabelPod { pod, app } => {
@@ -225,23 +285,14 @@ impl Cluster {
             }
             Change::FinishPod { pod, failed } => {
                 let phase = if failed { "Failed" } else { "Succeeded" };
-                self.edit_pod(pod, |pod| {
-                    pod["status"]["phase"] = phase.into();
-                    pod["status"]["conditions"][0]["status"] = "False".into();
-                });
+                self.edit_pod(pod, |pod| pod["status"]["conditions"][0]["status"] = "False".into());
+                self.edit_pod(pod, |pod| end(pod, phase));
             }
             Change::EvictPod { pod } => self.edit_pod(pod, |pod| pod["status"]["phase"] = "Failed".into()),
             Change::DeletePod { pod } => {
                 Self::delete(&self.server, &format!("{}/p{pod}", collection("pods", namespace(pod)))).await;
             }
-            Change::ReplacePod { pod } => {
-                let name = format!("p{pod}");
-                let Some(mut object) = self.server.get("pods", namespace(pod), &name) else { return };
-                Self::delete(&self.server, &format!("{}/{name}", collection("pods", namespace(pod)))).await;
-                let uid = format!("{}-again", text(&object, "/metadata/uid"));
-                object["metadata"]["uid"] = uid.into();
-                self.load([object]);
-            }
+            Change::ReplacePod { pod } => self.replace_pod(pod, |_| ()).await,
             Change::ShareAddresses { pod, with } => {
                 let Some(other) = self.server.get("pods", namespace(with), &format!("p{with}")) else {
                     return;
@@ -252,14 +303,15 @@ impl Cluster {
                     }
                 });
             }
-            Change::PodPhase { pod, unknown } => {
-                let phase = if unknown { "Unknown" } else { "Pending" };
-                self.edit_pod(pod, |pod| {
-                    pod["status"]["phase"] = phase.into();
-                    if !unknown {
-                        pod["status"]["conditions"][0]["status"] = "False".into();
-                    }
-                });
+            Change::PodPhase { pod, unknown: true } => {
+                self.edit_pod(pod, |pod| pod["status"]["phase"] = "Unknown".into());
+            }
+            Change::PodPhase { pod, unknown: false } => {
+                self.replace_pod(pod, |pod| {
+                    pod["status"]["phase"] = "Pending".into();
+                    pod["status"]["conditions"][0]["status"] = "False".into();
+                })
+                .await;
             }
             Change::PodOnNode { pod, node } => {
                 self.edit_pod(pod, |pod| pod["spec"]["nodeName"] = format!("n{node}").into());

@@ -100,16 +100,18 @@ text_enum! {
         /// Makes a pod unready and ready again.
         "flap" Flap { pod: u8 }
         "relabel-pod" RelabelPod { pod: u8, app: u8 }
+        /// Ends a pod as a kubelet does whose program ends, whose node shuts down, or whose pod is
+        /// being deleted: it is unready first, then its phase changes.
         "finish-pod" FinishPod { pod: u8, failed: bool }
-        /// Ends a pod as a kubelet does that shuts down: its phase is `Failed`, and its condition
-        /// `Ready` stays as it was.
+        /// Ends a pod as the pod garbage collector does whose node is gone, and as a kubelet before
+        /// Kubernetes 1.24: its phase is `Failed`, and its condition `Ready` stays as it was.
         "evict-pod" EvictPod { pod: u8 }
         "delete-pod" DeletePod { pod: u8 }
         /// Replaces a pod by one that differs in its uid only.
         "replace-pod" ReplacePod { pod: u8 }
         /// Gives a pod the addresses of another one.
         "share-addresses" ShareAddresses { pod: u8, with: u8 }
-        /// Makes a pod that is not running, or whose kubelet has gone silent.
+        /// Replaces a pod by one whose init containers still run, or lets its kubelet go silent.
         "pod-phase" PodPhase { pod: u8, unknown: bool }
         /// Makes a pod on a node that may not exist.
         "pod-on-node" PodOnNode { pod: u8, node: u8 }
@@ -198,7 +200,7 @@ impl Change {
     ];
 
     /// The words of the changes in histories of Services with one ready pod only.
-    pub const LEADING: &[&str] = &["lead", "die", "release", "delete-lease", "condition", "terminate"];
+    pub const LEADING: &[&str] = &["lead", "die", "release", "delete-lease", "condition"];
 
     /// The words of the changes in histories of Services without Endpoints only.
     pub const RETIRED: &[&str] = &["retire"];

@@ -262,18 +262,20 @@ impl Pieces {
             self.change_at(at, pod(false));
             at += milliseconds(self.random.between(10, 1500));
             self.change_at(at, pod(true));
-            let terminating = Change::Pod {
-                pod: old,
-                app,
-                ready: false,
-                node,
-                life: life.wrapping_sub(1),
-                terminating: true,
-            };
-            let [soon, later] = [self.random.below(50), self.random.between(500, 4000)].map(milliseconds);
-            self.change_at(at + soon, terminating);
-            self.change_at(at + later, Change::DeletePod { pod: old });
+            let soon = milliseconds(self.random.below(50));
+            self.end_pod(at + soon, old);
         }
+    }
+
+    /// Deletes a pod as a kubelet shows it: it is being deleted and still ready, then its containers
+    /// have ended, and then it is gone.
+    fn end_pod(&mut self, at: Duration, pod: u8) {
+        let ended = at + milliseconds(self.random.between(200, 3000));
+        let gone = ended + milliseconds(self.random.between(50, 1000));
+        let failed = self.random.chance(30);
+        self.change_at(at, Change::Terminate { pod });
+        self.change_at(ended, Change::FinishPod { pod, failed });
+        self.change_at(gone, Change::DeletePod { pod });
     }
 
     /// Returns a kill, a stop, or a kill at a write.

@@ -49,11 +49,28 @@ pub fn started(mut pod: Value, node: &str, host: &[IpAddr], addresses: &[IpAddr]
         set_condition(&mut pod, kind, "False", Some(("ContainersNotReady", &unready)), now);
     }
     set_condition(&mut pod, "PodScheduled", "True", None, now);
+    observed(pod)
+}
+
+/// Returns a pod whose status says that the kubelet has seen the latest generation.
+pub fn observed(mut pod: Value) -> Value {
+    let generation = pod["metadata"].int("generation");
+    let gates: Vec<String> =
+        spec(&pod).list("readinessGates").iter().map(|gate| gate.text("conditionType").to_owned()).collect();
+    let status = pod.child("status");
+    status.set("observedGeneration", generation);
+    // The conditions of readiness gates belong to somebody else.
+    for condition in status.items_mut("conditions") {
+        if !gates.iter().any(|gate| gate == condition.text("type")) {
+            condition.set("observedGeneration", generation);
+        }
+    }
     pod
 }
 
 /// Returns the status of a container that runs, or of an init container that has ended. An init
-/// container with the restart policy Always is a sidecar and runs.
+/// container with the restart policy Always is a sidecar: it runs, and the other containers start
+/// once it is ready.
 fn container_status(container: &Value, is_init: bool, time: &str) -> Value {
     let runs = !is_init || container.text("restartPolicy") == "Always";
     let state = match runs {
@@ -62,7 +79,7 @@ fn container_status(container: &Value, is_init: bool, time: &str) -> Value {
     };
     json!({
         "name": container.text("name"), "image": container.text("image"), "imageID": "", "lastState": {},
-        "ready": !runs, "restartCount": 0, "started": runs, "state": state,
+        "ready": is_init, "restartCount": 0, "started": runs, "state": state,
     })
 }
 
@@ -82,7 +99,7 @@ pub fn ready(mut pod: Value, now: Timestamp) -> Value {
     let why = missing.as_deref().map(|message| (GATES_NOT_READY, message));
     set_condition(&mut pod, "Ready", if why.is_some() { "False" } else { "True" }, why, now);
     set_condition(&mut pod, "ContainersReady", "True", None, now);
-    pod
+    observed(pod)
 }
 
 /// Returns a message about the first readiness gate that keeps a pod from being ready.
@@ -96,24 +113,26 @@ fn missing_gate(pod: &Value) -> Option<String> {
     })
 }
 
-/// Returns a pod whose containers have ended.
+/// Returns a pod whose containers have ended. Init containers that had ended before stay ready.
 pub fn ended(mut pod: Value, now: Timestamp) -> Value {
     let time = rfc3339(now);
     let status = pod.child("status");
     status.set("phase", "Succeeded");
     for (_, list) in CONTAINERS {
         for container in status.items_mut(list) {
-            container.set("ready", false);
-            container.set("started", false);
             if let Some(start) = container["state"]["running"].opt_text("startedAt").map(str::to_owned) {
+                container.set("ready", false);
+                container.set("started", false);
                 container.set("state", json!({"terminated": terminated(&start, &time)}));
             }
         }
     }
+    set_condition(&mut pod, "PodReadyToStartContainers", "False", None, now);
+    set_condition(&mut pod, "Initialized", "True", Some(("PodCompleted", "")), now);
     for kind in ["Ready", "ContainersReady"] {
         set_condition(&mut pod, kind, "False", Some(("PodCompleted", "")), now);
     }
-    pod
+    observed(pod)
 }
 
 /// Returns true if the condition ContainersReady of a pod is true.

@@ -91,7 +91,14 @@ async fn a_deletion_ends_with_its_grace_period_and_respects_finalizers() {
     raw.delete(&format!("{PODS}/held"), &json!({"gracePeriodSeconds": 5})).await.expect(200);
     pass(4).await;
     assert_eq!(condition(&read(&server, "b"), "Ready"), "True", "its containers still run");
-    pass(2).await;
+    millis(1300).await;
+    let ended = read(&server, "b");
+    assert_eq!(
+        (condition(&ended, "Ready"), &ended["status"]["phase"]),
+        ("False".into(), &json!("Succeeded")),
+        "its containers have ended, and the kubelet removes it a moment later"
+    );
+    millis(700).await;
     assert!(server.get("pods", "default", "b").is_none());
     let ended = read(&server, "held");
     assert_eq!(

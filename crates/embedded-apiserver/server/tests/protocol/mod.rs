@@ -14,6 +14,7 @@ mod load;
 mod namespaces;
 mod recorded_answers;
 mod recorded_bodies;
+mod recorded_kubelet;
 mod replicas;
 mod restore;
 mod reviews;

@@ -50,10 +50,10 @@ impl Pieces {
 
     pub(super) fn rollouts(&mut self) {
         let span = seconds(60);
-        for life in 1..self.random.between(2, 4) as u8 {
-            let at = seconds(u64::from(life) * 30 - 25);
-            let pods = self.random.between(3, 12) as u8;
-            self.rollout(at, life % 2, pods, life);
+        let (app, pods) = (self.random.below(2) as u8, self.random.between(3, 12) as u8);
+        // The first one has no predecessor.
+        for life in 1..self.random.between(3, 5) as u8 {
+            self.rollout(seconds(u64::from(life) * 30 - 25), app, pods, life);
         }
         let number = self.random.below(4);
         self.short_faults(span, number);
