@@ -172,7 +172,7 @@ fn with_condition(mut pod: Value, kind: &str, status: Option<(&str, &str)>) -> V
     pod
 }
 
-/// Lives of which there is no recording, after the sources of the kubelet: its node shuts down, it
+/// Lives without a recording, after the sources of the kubelet: its node shuts down, it
 /// makes the mirror pod of a static pod anew, and it resizes a pod in place.
 fn unrecorded() -> [(&'static str, Vec<Option<Value>>); 3] {
     let is_ready = |pod: &Value| {
