@@ -140,7 +140,9 @@ async fn without_the_gateway_api_few_requests_are_sent() {
 
 #[tokio::test]
 async fn a_workload_that_no_service_selects_needs_nothing_else() {
-    let other = deployment(&json!({"template": {"metadata": {"labels": {"app": "other"}}}}));
+    let labels = json!({"app": "other"});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}});
+    let other = deployment(&spec);
     let server = shop([("/apis/apps/v1/namespaces/shop/deployments/web".to_owned(), other)]);
     let explained = explained(&server, "Deployment", "web").await.unwrap();
     assert_eq!(explained.message, "no Service selects its pods");
