@@ -267,8 +267,8 @@ impl Pieces {
         }
     }
 
-    /// Deletes a pod as a kubelet shows it: it is being deleted and still ready, its containers have
-    /// ended, and it is gone.
+    /// Deletes a pod as a kubelet shows it: it is being deleted and still ready, its containers
+    /// have ended, and it is gone.
     fn end_pod(&mut self, at: Duration, pod: u8) {
         let ended = at + milliseconds(self.random.between(200, 3000));
         let gone = ended + milliseconds(self.random.between(50, 1000));
