@@ -87,10 +87,24 @@ fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {
         cluster(ready, [selector(&json!({"lease": {"name": "web"}})), lease, pod])
     };
     let nobody = fault(&restarted(&[], "2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
-    assert_eq!(nobody, "no pod leads: a container of web-1 has restarted, and has not renewed Lease web");
+    assert_eq!(nobody, "no pod leads: web-1 has started since the last renewal of Lease web");
     // The controller has seen a renewal since, and clocks may differ.
     assert_eq!(fault_of(&restarted(&[1], "2026-01-01T00:09:52Z"), Code::NobodyLeads), None);
     assert_eq!(fault_of(&restarted(&[], "2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
+}
+
+/// A StatefulSet has made a pod of the name of the one that led.
+#[test]
+fn a_pod_that_is_younger_than_the_record_does_not_lead() {
+    let created = |time: &str| {
+        let mut pod = pod(1, &json!({"app": "web"}), true);
+        pod["metadata"]["creationTimestamp"] = json!(time);
+        let lease = lease("web-1", "2026-01-01T00:09:50.500000Z");
+        cluster(&[], [selector(&json!({"lease": {"name": "web"}})), lease, pod])
+    };
+    let nobody = fault(&created("2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
+    assert_eq!(nobody, "no pod leads: web-1 has started since the last renewal of Lease web");
+    assert_eq!(fault_of(&created("2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
 }
 
 /// Both come from one choice of the leader.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube_endpoint_core_model::lease::{Named, named};
+use kube_endpoint_core_model::lease::{Named, Record, named};
 use kube_endpoint_core_model::readiness::{Chosen, left_out_in, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
@@ -108,7 +108,7 @@ pub enum NoLeader {
     NotReady { pod: Text },
     /// The pod that leads is being deleted.
     Ending { pod: Text },
-    /// A container of the pod that led has restarted after the last renewal.
+    /// The pod of this name, or its containers, have started after the last renewal.
     Restarted { pod: Text },
 }
 
@@ -174,7 +174,7 @@ impl Leads {
             Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
                 match unrenewed.filter(|seconds| *seconds > counts) {
                     Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
-                    None if record.is_older_than(pod) => {
+                    None if restarted(objects, pod, &record).is_some() => {
                         Err(NoLeader::Restarted { pod: pod.key.name.clone() })
                     }
                     None => Ok(pod),
@@ -188,7 +188,8 @@ impl Leads {
                 Ok(pod) if role == Role::Leader => since(objects, pod, record.acquired),
                 Err(NoLeader::NotHeld) => record.renewed,
                 Err(NoLeader::Restarted { pod }) => {
-                    pods.iter().find(|it| it.key.name == *pod).and_then(|pod| pod.started())
+                    let pod = pods.iter().find(|it| it.key.name == *pod);
+                    pod.and_then(|pod| restarted(objects, pod, &record))
                 }
                 Err(NoLeader::NotRenewed { .. }) => {
                     record.renewed.and_then(|renewed| renewed.saturating_add(record.duration()).ok())
@@ -307,6 +308,13 @@ fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Op
     pod.map(|pod| pod.name.clone())
 }
 
+/// Returns when a pod, or its containers, started, if that was after the last renewal of a Lease: a
+/// process that is gone has renewed it.
+fn restarted(objects: &Objects, pod: &Pod, record: &Record) -> Option<Timestamp> {
+    let started = pod.started().max(objects.pods_changed.get(&pod.key).copied());
+    started.filter(|started| record.renewed.is_some_and(|it| it.as_second() < started.as_second()))
+}
+
 /// Returns since when a pod leads, or cannot although it should, if it was chosen at `chosen`.
 fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Timestamp> {
     match not_ready(pod) {
@@ -403,7 +411,7 @@ impl NoLeader {
             Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
             Self::Ending { pod } => write!(f, "{pod}, which did, is being deleted"),
             Self::Restarted { pod } => {
-                write!(f, "a container of {pod} has restarted, and has not renewed Lease {lease}")
+                write!(f, "{pod} has started since the last renewal of Lease {lease}")
             }
         }
     }
