@@ -25,12 +25,13 @@ impl Handler for Told {
 }
 
 fn pod(phase: &str, ready: &str, restarts: u32) -> Value {
+    let running = json!({"startedAt": format!("2026-01-01T00:00:{restarts:02}Z")});
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "n", "uid": "u"},
         "spec": {"containers": [{"name": "app", "image": "i", "readinessProbe": {"httpGet": {"port": 80}}}]},
         "status": {"phase": phase, "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [{"name": "app", "image": "i", "imageID": "x", "ready": false, "restartCount": restarts,
-                "state": {"running": {}}, "lastState": {"terminated": {"exitCode": restarts}}}]}})
+                "state": {"running": running}, "lastState": {"terminated": {"exitCode": restarts}}}]}})
 }
 
 #[tokio::test(start_paused = true)]
