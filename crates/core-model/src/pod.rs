@@ -412,26 +412,6 @@ fn prefixed_conditions(conditions: Vec<RawCondition>) -> Box<[PrefixedCondition]
     prefixed.collect()
 }
 
-/// The starts of the containers of a pod.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Starts {
-    has_restarted: bool,
-    first: Option<Timestamp>,
-}
-
-impl Starts {
-    /// Adds a container, which runs if it has a start.
-    pub(crate) fn add(&mut self, restart_count: i32, start: Option<Timestamp>) {
-        self.has_restarted |= restart_count > 0;
-        self.first = self.first.into_iter().chain(start).min();
-    }
-
-    /// Returns the first start of a container that runs, if one has restarted.
-    pub(crate) fn after_restart(self) -> Option<Timestamp> {
-        self.first.filter(|_| self.has_restarted)
-    }
-}
-
 impl From<RawPod> for Pod {
     fn from(raw: RawPod) -> Self {
         let RawPod { metadata, spec, status } = raw;
@@ -439,11 +419,10 @@ impl From<RawPod> for Pod {
             spec.init_containers.into_iter().filter(|c| c.restart_policy == Some(RestartPolicy::Always));
         let ports = spec.containers.into_iter().chain(sidecars).flat_map(|c| c.ports);
         let has_pod_ip = status.pod_ip.is_some() || !status.pod_ips.is_empty();
-        let mut starts = Starts::default();
-        for container in status.container_statuses {
-            let start = container.state.running.and_then(|running| running.started_at);
-            starts.add(container.restart_count, start);
-        }
+        let containers = &status.container_statuses;
+        let has_restarted = containers.iter().any(|container| container.restart_count > 0);
+        let starts = containers.iter().filter_map(|container| container.state.running.as_ref()?.started_at);
+        let started = starts.min().filter(|_| has_restarted);
         let mut invalid_pod_ip = None;
         let mut pod_ips = Vec::with_capacity(status.pod_ips.len());
         for RawIp { ip } in status.pod_ips {
@@ -468,12 +447,8 @@ impl From<RawPod> for Pod {
             pod_ips: pod_ips.into(),
             has_pod_ip,
             ready: ready_condition(&status.conditions),
-            rare: RareFields {
-                invalid_pod_ip,
-                conditions: prefixed_conditions(status.conditions),
-                started: starts.after_restart(),
-            }
-            .boxed(),
+            rare: RareFields { invalid_pod_ip, conditions: prefixed_conditions(status.conditions), started }
+                .boxed(),
         }
     }
 }

@@ -3,8 +3,10 @@
 use super::meta::{CommonMeta, non_empty, owned, time};
 use super::wire::{Fields, Payload};
 use super::{DecodeError, FromProtobuf};
-use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition, Starts};
+use crate::pod::{Pod, PodPhase, PrefixedCondition, RareFields, ReadyCondition};
 use crate::{Interner, Timestamp, address};
+
+const CONTAINERS: &str = "status.containerStatuses";
 
 #[derive(Default)]
 struct RawPod<'a> {
@@ -21,7 +23,8 @@ struct RawPod<'a> {
     pod_ips: Vec<&'a str>,
     ready: Option<ReadyCondition>,
     conditions: Vec<(&'a str, ReadyCondition)>,
-    starts: Starts,
+    has_restarted: bool,
+    started: Option<Timestamp>,
 }
 
 struct Port<'a> {
@@ -38,7 +41,12 @@ impl FromProtobuf for Pod {
             match number {
                 1 => pod.meta.read(payload, |_, _| Ok(()))?,
                 2 => pod.read_spec(payload)?,
-                3 => pod.read_status(payload)?,
+                3 => {
+                    pod.read_status(payload)?;
+                    if pod.has_restarted {
+                        pod.read_starts(payload)?;
+                    }
+                }
                 _ => {}
             }
         }
@@ -104,17 +112,33 @@ impl<'a> RawPod<'a> {
         Ok(())
     }
 
+    /// Notes a container that has restarted.
     fn read_container_status(&mut self, payload: Payload<'a>) -> Result<(), DecodeError> {
-        let (mut restart_count, mut start) = (0, None);
-        let mut fields = Fields::of(payload, "status.containerStatuses")?;
+        let mut fields = Fields::of(payload, CONTAINERS)?;
         while let Some((number, payload)) = fields.next()? {
-            match number {
-                2 => start = running_since(payload)?,
-                5 => restart_count = payload.int32("status.containerStatuses.restartCount")?,
-                _ => {}
+            if number == 5 {
+                self.has_restarted |= payload.int32("status.containerStatuses.restartCount")? > 0;
+                // Go writes the fields in order.
+                break;
             }
         }
-        self.starts.add(restart_count, start);
+        Ok(())
+    }
+
+    /// Reads when the containers started. Few pods have restarted, so this reads their status again.
+    fn read_starts(&mut self, status: Payload<'a>) -> Result<(), DecodeError> {
+        let mut fields = Fields::of(status, "status")?;
+        while let Some((number, payload)) = fields.next()? {
+            if number != 8 {
+                continue;
+            }
+            let mut fields = Fields::of(payload, CONTAINERS)?;
+            while let Some((number, payload)) = fields.next()? {
+                if number == 2 {
+                    self.started = self.started.into_iter().chain(running_since(payload)?).min();
+                }
+            }
+        }
         Ok(())
     }
 
@@ -156,7 +180,7 @@ impl<'a> RawPod<'a> {
             has_pod_ip: !self.pod_ip.is_empty() || !self.pod_ips.is_empty(),
             pod_ips: pod_ips.into(),
             ready: self.ready,
-            rare: RareFields { invalid_pod_ip, conditions, started: self.starts.after_restart() }.boxed(),
+            rare: RareFields { invalid_pod_ip, conditions, started: self.started }.boxed(),
         }
     }
 }
