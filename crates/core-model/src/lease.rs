@@ -60,11 +60,20 @@ impl Record {
         }
     }
 
-    /// Returns true if a pod's processes began after the holder renewed the Lease last, so that
-    /// another process holds it. Pods that have never restarted a container do not tell.
-    pub fn is_older_than(&self, pod: &Pod) -> bool {
-        // The kubelet and the holder have one clock, and the kubelet writes whole seconds.
-        let times = pod.started().zip(self.renewed);
+    /// Returns true if the holder renewed the Lease last before a process started, so that another
+    /// process holds it. Without one of the times, nobody knows.
+    ///
+    /// The kubelet writes whole seconds, so a renewal in the second of the start is no older.
+    ///
+    /// ```
+    /// use kube_endpoint_core_model::lease::Record;
+    /// let record = Record { renewed: "2026-01-01T00:00:10.9Z".parse().ok(), ..Record::default() };
+    /// assert!(record.is_older_than("2026-01-01T00:00:11Z".parse().ok()));
+    /// assert!(!record.is_older_than("2026-01-01T00:00:10Z".parse().ok()));
+    /// assert!(!record.is_older_than(None));
+    /// ```
+    pub fn is_older_than(&self, started: Option<Timestamp>) -> bool {
+        let times = started.zip(self.renewed);
         times.is_some_and(|(started, renewed)| renewed.as_second() < started.as_second())
     }
 

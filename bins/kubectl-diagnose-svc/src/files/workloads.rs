@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use anyhow::bail;
 use kube_endpoint_apiserver_rules::selector::LabelSelector;
 use kube_endpoint_core_model::Text;
+use kube_endpoint_explain::{Idle, IdleWorkload};
 use serde_json::{Value, json};
 
 use super::Files;
@@ -51,7 +52,9 @@ impl Files {
                     continue;
                 }
                 of_workloads.insert(Text::from(&**namespace));
-                if is_owned(&workload) || !knows_its_pods(&workload) || self.has_pods_of(namespace, &workload)
+                if is_owned(&workload)
+                    || lacks_its_labels(&workload)
+                    || self.has_pods_of(namespace, &workload)
                 {
                     continue;
                 }
@@ -101,7 +104,14 @@ impl Files {
     /// Returns true if some pod has the labels of a workload's selector, as those that it made
     /// have.
     fn has_pods_of(&self, namespace: &str, workload: &Value) -> bool {
-        let Some(selector) = selector_of(workload) else { return false };
+        let selector = &workload["spec"]["selector"];
+        // That of a ReplicationController has labels alone.
+        let is_plain = workload["kind"] == "ReplicationController";
+        let labels = if is_plain { selector } else { &selector["matchLabels"] }.as_object();
+        let labels = labels.into_iter().flatten();
+        let text: Vec<String> =
+            labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        let Ok(selector) = LabelSelector::parse(&text.join(",")) else { return false };
         let pods = self.kinds.get(&(String::new(), "pods".to_owned()));
         let pods = pods.into_iter().flat_map(|pods| &pods.objects);
         let mut own = pods.filter(|((of, _), _)| **of == *namespace).map(|(_, pod)| pod);
@@ -173,22 +183,11 @@ fn labels_of_controller(workload: &Value, name: &str, pod_name: &str) -> Value {
     }
 }
 
-/// Returns the labels by which a workload knows its pods, as a selector.
-fn selector_of(workload: &Value) -> Option<LabelSelector> {
-    let selector = &workload["spec"]["selector"];
-    // That of a ReplicationController has labels alone.
-    let is_plain = workload["kind"] == "ReplicationController";
-    let labels = if is_plain { selector } else { &selector["matchLabels"] }.as_object();
-    let labels = labels.into_iter().flatten();
-    let text: Vec<String> =
-        labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
-    LabelSelector::parse(&text.join(",")).ok()
-}
-
-/// Returns false if a workload asks for other labels than those of its template: it makes no pods.
-fn knows_its_pods(workload: &Value) -> bool {
-    let labels = &workload["spec"]["template"]["metadata"]["labels"];
-    selector_of(workload).is_none_or(|selector| selector.matches(|label| labels[label].as_str()))
+/// Returns true if the template of a workload lacks the labels of its selector: it makes no pods.
+fn lacks_its_labels(workload: &Value) -> bool {
+    let kind = workload["kind"].as_str().unwrap_or_default();
+    let idle = IdleWorkload::read(kind, workload);
+    matches!(idle, Some(IdleWorkload { idle: Idle::OtherLabels { .. }, .. }))
 }
 
 /// Returns true if another workload made this one, as a Deployment makes ReplicaSets.

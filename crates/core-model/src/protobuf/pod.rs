@@ -125,7 +125,7 @@ impl<'a> RawPod<'a> {
         Ok(())
     }
 
-    /// Reads when the containers started. Few pods have restarted, so this reads their status again.
+    /// Reads when the containers started. Few pods have restarted, so only theirs is read again.
     fn read_starts(&mut self, status: Payload<'a>) -> Result<(), DecodeError> {
         let mut fields = Fields::of(status, "status")?;
         while let Some((number, payload)) = fields.next()? {

@@ -229,7 +229,8 @@ impl SelectorReconciler {
         pods: &[Arc<Pod>],
     ) -> Result<Text, NobodyLeads> {
         let pod = by_identity(&lease.name, identity, pods)?;
-        let is_older = self.leases.seen(lease).is_some_and(|it| it.record.is_older_than(pod));
+        let seen = self.leases.seen(lease);
+        let is_older = seen.is_some_and(|seen| seen.record.is_older_than(pod.started()));
         let (leads, is_another) = runtime.with_state(service, |state| {
             let named = state.named.get_or_insert_with(|| NamedPod::new(identity, pod));
             let is_another = named.uid != pod.uid;

@@ -1,5 +1,6 @@
 //! Workloads: the labels of the pods that they make, and why they make none.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kube_endpoint_core_model::label_selector::LabelSelectorFields;
@@ -54,6 +55,13 @@ pub struct IdleWorkload {
     pub name: Text,
     #[serde(flatten)]
     pub idle: Idle,
+}
+
+impl IdleWorkload {
+    /// Reads a workload. Returns `None` if it makes pods, or its kind makes none.
+    pub fn read(kind: &str, object: &Value) -> Option<Self> {
+        Workload::read(kind, object)?.why_idle()
+    }
 }
 
 impl fmt::Display for IdleWorkload {
@@ -185,11 +193,15 @@ impl Workload {
         let labels: StringMap = labels.map(|(key, value)| (key.clone(), text(value).to_owned())).collect();
         let key = ObjectKey::new(text(&metadata["namespace"]), text(&metadata["name"]));
         // A server has given each one a selector; manifests of Jobs have none, nor do CronJobs.
-        // That of a ReplicationController has labels alone.
-        let is_plain = kind == "ReplicationController";
-        let selector = Some(&spec["selector"]).filter(|selector| selector.is_object() && !is_plain);
-        let selector = selector.and_then(|it| LabelSelectorFields::deserialize(it).ok());
-        let selector = selector.and_then(|fields| LabelSelector::try_from(&fields).ok());
+        let selector = Some(&spec["selector"]).filter(|selector| selector.is_object());
+        let fields = selector.and_then(|selector| match kind {
+            "ReplicationController" => {
+                let match_labels = BTreeMap::deserialize(selector).ok()?;
+                Some(LabelSelectorFields { match_labels, ..LabelSelectorFields::default() })
+            }
+            _ => LabelSelectorFields::deserialize(selector).ok(),
+        });
+        let selector = fields.and_then(|fields| LabelSelector::try_from(&fields).ok());
         let is_owned = owner(object).is_some_and(|owner| WORKLOADS.contains(&text(&owner["kind"])));
         let rollout = Some(object).filter(|_| kind == "ReplicaSet").and_then(Rollout::read);
         let misses = selector.as_ref().filter(|selector| !selector.matches(&labels));
@@ -323,6 +335,9 @@ mod tests {
         let of = |label: &str| json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": label}}}});
         check("Deployment", of("wbe"), json!({"observedGeneration": 1}), Some(other));
         check("Deployment", of("web"), json!({"observedGeneration": 1}), None);
+        let other = Idle::OtherLabels { selector: "app=web".to_owned() };
+        let of = |label: &str| json!({"selector": {"app": "web"}, "template": {"metadata": {"labels": {"app": label}}}});
+        check("ReplicationController", of("wbe"), json!({"observedGeneration": 1}), Some(other));
         check("DaemonSet", template, json!({"desiredNumberScheduled": 0, "observedGeneration": 1}), None);
     }
 

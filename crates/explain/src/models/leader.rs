@@ -312,7 +312,7 @@ fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Op
 /// process that is gone has renewed it.
 fn restarted(objects: &Objects, pod: &Pod, record: &Record) -> Option<Timestamp> {
     let started = pod.started().max(objects.pods_changed.get(&pod.key).copied());
-    started.filter(|started| record.renewed.is_some_and(|it| it.as_second() < started.as_second()))
+    started.filter(|_| record.is_older_than(started))
 }
 
 /// Returns since when a pod leads, or cannot although it should, if it was chosen at `chosen`.
