@@ -331,6 +331,9 @@ impl Reader {
             return Err(ReadError::Request(format!("the answer for Service {key} is another object")));
         };
 
+        // Before the pods: what changes in between then has the time of the pod's change. The other
+        // way round, slices that know more would look as if they were late.
+        self.outputs(reading, key).await?;
         self.alias(reading, key).await?;
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
@@ -352,7 +355,6 @@ impl Reader {
         }
         let all_nodes = needs_all_nodes(&service);
         self.nodes(reading, nodes, all_nodes).await?;
-        self.outputs(reading, key).await?;
         self.pods_of_slices(reading, &service, all_nodes).await?;
         let pods = reading.objects.pods_for(&service);
         self.warnings(reading, namespace, pods).await?;
@@ -392,6 +394,7 @@ impl Reader {
         let mut nodes = BTreeSet::new();
         let mut all_nodes = false;
         for service in &selecting {
+            self.outputs(&mut reading, service).await?;
             let Some(service) = reading.objects.service(service).cloned() else { continue };
             all_nodes |= needs_all_nodes(&service);
             let attached = reading.objects.attached_selector(&service).map(ToString::to_string);
@@ -416,9 +419,6 @@ impl Reader {
             note.iter().for_each(|note| reading.not_read(kind, note));
         }
         self.naming(&mut reading, key, &selecting).await?;
-        for service in &selecting {
-            self.outputs(&mut reading, service).await?;
-        }
         let pods = reading.objects.pods_of(&key.namespace).cloned().collect();
         self.warnings(&mut reading, namespace, pods).await?;
         self.hinted_nodes(&mut reading, &selecting, all_nodes).await?;
@@ -457,7 +457,8 @@ impl Reader {
             self.check_namespace(namespace).await?;
         }
         self.selectors(&mut reading, namespace).await?;
-        for kind in [Resource::PODS, Resource::SLICES, Resource::ENDPOINTS, Resource::NODES] {
+        // Outputs first, as for one Service.
+        for kind in [Resource::SLICES, Resource::ENDPOINTS, Resource::PODS, Resource::NODES] {
             let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
             if let Some(note) = forbidden(listed, kind, namespace)? {
                 reading.not_read(kind, &note);

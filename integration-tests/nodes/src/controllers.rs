@@ -118,13 +118,22 @@ impl Leader {
         let pod = pod_of(lease["spec"]["holderIdentity"].as_str().unwrap_or_default()).to_owned();
         ensure!(!pod.is_empty(), "nobody holds the Lease {name}");
         let object = cluster.get(&["pod", &pod])?;
-        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-        let node = text(&object["spec"]["nodeName"]).replace("node-", "");
-        let container = text(&object["status"]["containerStatuses"][0]["containerID"]);
-        let process = cluster.output(&["pid", &node, &container.replace("containerd://", "")])?;
-        ensure!(!process.is_empty(), "{pod} has no process");
-        Ok(Self { pod, node, process: process.trim().to_owned() })
+        let process = process(cluster, &object)?;
+        Ok(Self { node: node(&object), pod, process })
     }
+}
+
+/// The number of the node of a pod.
+fn node(pod: &Value) -> String {
+    pod["spec"]["nodeName"].as_str().unwrap_or_default().replace("node-", "")
+}
+
+/// The process of the first container of a pod, by its number in the namespace of the machine.
+pub(crate) fn process(cluster: &Cluster, pod: &Value) -> anyhow::Result<String> {
+    let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap_or_default();
+    let process = cluster.output(&["pid", &node(pod), &container.replace("containerd://", "")])?;
+    ensure!(!process.is_empty(), "{} has no process", pod["metadata"]["name"]);
+    Ok(process.trim().to_owned())
 }
 
 /// A Deployment of kube-endpoint-manager, which elects a leader.

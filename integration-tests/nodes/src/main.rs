@@ -4,6 +4,7 @@ mod ask;
 mod cluster;
 mod controllers;
 mod delays;
+mod explained;
 mod figures;
 mod holders;
 mod scenarios;

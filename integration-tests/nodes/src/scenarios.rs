@@ -1,6 +1,7 @@
 //! The scenarios, and the program that plays them.
 
 mod leader;
+mod near;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,10 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::ask::Request;
 use crate::cluster::{Cluster, Watch};
-use crate::controllers::{Leader, Replicas, Subject, start_others, stop};
+use crate::controllers::{Leader, Replicas, Subject, process, start_others, stop};
+use crate::explained::Explaining;
 use crate::figures::Figures;
 use crate::traffic::Traffic;
 use crate::workloads::{Workload, service};
@@ -32,6 +35,14 @@ enum Scenario {
     Unready,
     /// The kubelet of a node hangs for 60 s and longer, until its pods have left.
     Kubelet,
+    /// The processes of ten pods are killed, one every three seconds.
+    Killed,
+    /// A node is drained, and takes pods again.
+    Drain,
+    /// The API server goes back to what it stored 30 s before, in a rollout.
+    Restore,
+    /// Rollouts of a Service that prefers pods of the client's node or zone, or insists on the node.
+    Near,
     /// The leader of two replicas crashes.
     Crash,
     /// The leader of two replicas of the add-on crashes.
@@ -73,12 +84,19 @@ pub(crate) struct Options {
     /// Let replicas forget who they are when they crash.
     #[arg(long)]
     no_identity_file: bool,
+    /// Services with five other pods each, beside the one that clients ask.
+    #[arg(long, default_value_t = 0)]
+    other_services: usize,
+    /// kubectl-diagnose_svc: what it says of the Service each second, beside what clients see.
+    #[arg(long)]
+    explain: Option<PathBuf>,
 }
 
 /// Plays the scenarios, and prints a row for each.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cluster = Cluster { script: options.cluster.clone() };
     start_others(&cluster)?;
+    start_other_services(&cluster, options.other_services)?;
     let mut heading = "";
     for scenario in &options.scenarios {
         let of_leader =
@@ -97,6 +115,22 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "a program for people")]
 fn print(line: &str) {
     println!("{line}");
+}
+
+/// The clients of a scenario.
+struct Clients {
+    traffic: Traffic,
+    explaining: Option<Explaining>,
+}
+
+impl Clients {
+    /// Ends them, and prints what the explanations were.
+    fn finish(self) -> anyhow::Result<Vec<Request>> {
+        let requests = self.traffic.finish()?;
+        let rows = self.explaining.map(|it| it.finish(&requests));
+        rows.into_iter().flatten().for_each(|row| print(&row));
+        Ok(requests)
+    }
 }
 
 struct Bed<'a> {
@@ -136,6 +170,17 @@ impl Bed<'_> {
                 Ok(())
             }),
             Scenario::Kubelet => self.compare("kubelet hangs", &POLITE, hang_kubelet),
+            Scenario::Killed => self.compare("a process is killed", &POLITE, kill_each),
+            Scenario::Drain => self.compare("a node is drained", &POLITE, |cluster| {
+                let options = ["--ignore-daemonsets", "--delete-emptydir-data", "--force"];
+                cluster.kubectl(&[&["drain", "node-2"], &options[..]].concat())?;
+                cluster.wait_for("web")?;
+                cluster.kubectl(&["uncordon", "node-2"])?;
+                // So that pods are on both nodes in the next round.
+                restart(cluster)
+            }),
+            Scenario::Restore => self.compare("etcd is restored", &POLITE, restore),
+            Scenario::Near => self.near(),
             Scenario::Crash => self.crash(false),
             Scenario::CrashOfAddon => self.crash(true),
             Scenario::Attach => self.attach(),
@@ -193,19 +238,22 @@ impl Bed<'_> {
         if app != "web" {
             watches.push(Watch::new(self.cluster, "web", "web")?);
         }
-        let traffic = self.traffic(&["1", "2"])?;
+        let clients = self.clients(&["1", "2"])?;
         sleep(Duration::from_secs(2));
         watches.iter().for_each(Watch::reset);
         let done = action(self.cluster);
         sleep(Duration::from_secs(5));
         let delays = watches.iter().flat_map(Watch::take).collect();
-        let requests = traffic.finish()?;
+        let requests = clients.finish()?;
         done?;
         Ok(Figures::new(rounds, &requests, delays))
     }
 
-    fn traffic(&self, nodes: &[&str]) -> anyhow::Result<Traffic> {
-        Traffic::new(self.cluster, &self.options.folder, self.options.rate, nodes)
+    /// Clients on `nodes` that ask the Service `web`, and perhaps one that asks for its explanation.
+    fn clients(&self, nodes: &[&str]) -> anyhow::Result<Clients> {
+        let traffic = Traffic::new(self.cluster, &self.options.folder, self.options.rate, nodes)?;
+        let program = self.options.explain.as_deref();
+        Ok(Clients { traffic, explaining: program.map(|it| Explaining::new(self.cluster, it)) })
     }
 
     /// The changes are those of pods whose readiness flaps; the clients ask a Service in a rollout.
@@ -323,6 +371,45 @@ fn hang_kubelet(cluster: &Cluster) -> anyhow::Result<()> {
     signal("CONT")?;
     sleep(Duration::from_secs(15));
     Ok(())
+}
+
+/// Kills the process of each pod in turn. The pods are new: the kubelet restarts a container later
+/// that has restarted before.
+fn kill_each(cluster: &Cluster) -> anyhow::Result<()> {
+    cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
+    cluster.wait_for("web")?;
+    sleep(Duration::from_secs(10));
+    let pods = cluster.get(&["pods", "--selector=app=web"])?;
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        let process = process(cluster, pod)?;
+        Command::new("kill").args(["-s", "KILL", &process]).status()?;
+        sleep(Duration::from_secs(3));
+    }
+    cluster.wait_for("web")
+}
+
+/// The state of before is that of a moment in a rollout.
+fn restore(cluster: &Cluster) -> anyhow::Result<()> {
+    cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
+    sleep(Duration::from_secs(3));
+    cluster.output(&["save"])?;
+    sleep(Duration::from_secs(30));
+    cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
+    sleep(Duration::from_secs(3));
+    cluster.output(&["restore"])?;
+    sleep(Duration::from_secs(60));
+    cluster.wait_for("web")
+}
+
+/// Makes Services that nobody asks, so that controllers and proxies have more to do.
+fn start_other_services(cluster: &Cluster, count: usize) -> anyhow::Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    Workload { name: "other", pods: 5, options: &[], pre_stop: None }.start(cluster)?;
+    let services: Vec<Value> =
+        (0..count).map(|it| service(&format!("other-{it}"), Some("other"), None)).collect();
+    cluster.apply(&json!({"apiVersion": "v1", "kind": "List", "items": services}))
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

@@ -180,11 +180,11 @@ impl Bed<'_> {
         let _events = Events::new(self.cluster, lease, move |event| {
             of_watch.lock().unwrap_or_else(PoisonError::into_inner).event(now(), event);
         })?;
-        let traffic = self.traffic(nodes)?;
+        let clients = self.clients(nodes)?;
         sleep(Duration::from_secs(2));
         let rollout = action(self.cluster);
         sleep(Duration::from_secs(5));
-        let requests = traffic.finish()?;
+        let requests = clients.finish()?;
         let followers =
             requests.iter().filter(|it| it.answer.as_ref().is_ok_and(|(_, role)| role == "follows"));
         print(&format!(

@@ -160,14 +160,14 @@ impl Judged<'_> {
     }
 
     /// Returns what the kubelet says about a probe of a container that fails, or an empty text. The
-    /// pod's own address is left out: it differs for each pod.
+    /// pod's own address, which differs for each pod, is `POD_IP`.
     pub(in crate::findings) fn probe_says(&self, probe: &str, container: &str) -> Text {
         let is_of = |event: &RecentEvent| event.container.is_empty() || *event.container == *container;
         let events = self.events.iter().filter(|event| event.message.starts_with(probe) && is_of(event));
         let last = events.max_by_key(|event| event.last);
         let said = last.and_then(|event| event.message.split_once(": ")).map_or("", |(_, said)| said);
         let own = self.pod.pod_ips.iter().flat_map(|ip| [format!("[{ip}]"), ip.to_string()]);
-        own.fold(said.to_owned(), |said, ip| said.replace(&ip, "")).into()
+        own.fold(said.to_owned(), |said, ip| said.replace(&ip, "POD_IP")).into()
     }
 
     pub(in crate::findings) fn not_ready_since(&self) -> Option<Timestamp> {
