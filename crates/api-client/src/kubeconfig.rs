@@ -67,11 +67,11 @@ impl UnreadableKubeconfig {
 ///
 /// If a file cannot be read, or is no kubeconfig; of several, the error of the first.
 pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, UnreadableKubeconfig> {
-    let (mut found, mut absent) = (None, None);
+    let (mut found, mut absent): (Option<Kubeconfig>, _) = (None, None);
     for path in paths(path) {
         match read_file(&path) {
             Ok(read) => {
-                let merged = found.unwrap_or_else(Kubeconfig::default).merge(read);
+                let merged = found.unwrap_or_default().merge(read);
                 found = Some(merged.map_err(|error| UnreadableKubeconfig::of(&path, error))?);
             }
             Err(error) if error.is_missing() || error.is_empty() => absent = absent.or(Some(error)),
