@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,10 +9,8 @@ use anyhow::ensure;
 use clap::{Args, FromArgMatches};
 use jiff::SignedDuration;
 use kube::Config;
-use kube::config::{
-    AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster, NamedContext,
-};
-use kube_endpoint_api_client::read_kubeconfig;
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+use kube_endpoint_api_client::{UnreadableKubeconfig, read_kubeconfig};
 
 /// The options, with kubectl's names and meaning. Those that are not given are as the kubeconfig
 /// says.
@@ -114,12 +111,12 @@ impl ConfigFlags {
     /// An error if there is no readable kubeconfig, or if a flag names what it does not have.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
         self.check()?;
-        let needs_none = |error: ErrorKind| {
-            let is_missing = error == ErrorKind::NotFound && self.kubeconfig.is_none();
-            self.server.is_some() && (is_missing || error == ErrorKind::UnexpectedEof)
+        let needs_none = |error: &UnreadableKubeconfig| {
+            let is_missing = error.is_missing() && self.kubeconfig.is_none();
+            self.server.is_some() && (is_missing || error.is_empty())
         };
         let mut kubeconfig = match read_kubeconfig(self.kubeconfig.as_deref()) {
-            Err(KubeconfigError::ReadConfig(error, _)) if needs_none(error.kind()) => Kubeconfig::default(),
+            Err(error) if needs_none(&error) => Kubeconfig::default(),
             read => read?,
         };
         if self.context.is_some() {

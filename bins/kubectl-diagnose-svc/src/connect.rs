@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::Config;
-use kube::config::{KubeConfigOptions, KubeconfigError};
+use kube::config::KubeConfigOptions;
 use kube_endpoint_api_client::{
-    ApiClient, ClientError, client_from_config, client_with_answer_limit, watch_files,
+    ApiClient, ClientError, UnreadableKubeconfig, client_from_config, client_with_answer_limit, watch_files,
 };
+use kube_endpoint_core_model::causes;
 
 use crate::config_flags::ConfigFlags;
 
@@ -64,20 +65,18 @@ pub(crate) async fn config(flags: &ConfigFlags) -> anyhow::Result<(Config, Strin
     let kubeconfig = match flags.kubeconfig() {
         Ok(kubeconfig) => kubeconfig,
         // In a pod there is a service account in its place.
-        Err(error) if flags.is_default_place() && error.is::<KubeconfigError>() => {
-            let config = Config::incluster().map_err(|_| error);
-            let mut config = config.context("no cluster is configured; give --kubeconfig FILE")?;
+        Err(error) if flags.is_default_place() && error.is::<UnreadableKubeconfig>() => {
+            let mut config = Config::incluster().map_err(|_| error)?;
             flags.change_in_pod(&mut config);
             return Ok((config, String::new()));
-        }
-        Err(error) if error.is::<KubeconfigError>() => {
-            return Err(error).context("the kubeconfig cannot be read");
         }
         Err(error) => return Err(error),
     };
     let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
-    let mut config =
-        config.context("the kubeconfig cannot be used; `kubectl config get-contexts` lists its contexts")?;
+    let mut config = config.map_err(|error| {
+        let why = causes(&error);
+        anyhow!("the kubeconfig cannot be used: {why}; `kubectl config get-contexts` lists its contexts")
+    })?;
     watch_files(&mut config, &kubeconfig);
     Ok((config, kubeconfig.current_context.unwrap_or_default()))
 }

@@ -6,57 +6,125 @@ use std::path::{Path, PathBuf};
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 use kube::config::{Cluster, Kubeconfig, KubeconfigError};
+use kube_endpoint_core_model::causes;
+
+/// A kubeconfig that cannot be read. The text is one sentence: the file, the fault, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("kubeconfig {} {fault}; {remedy}name another with --kubeconfig or KUBECONFIG", path.display())]
+pub struct UnreadableKubeconfig {
+    path: PathBuf,
+    fault: String,
+    /// The advice before the general one, with ` or ` at its end, or nothing.
+    remedy: &'static str,
+    kind: io::ErrorKind,
+}
+
+impl UnreadableKubeconfig {
+    fn new(path: &Path, kind: io::ErrorKind, fault: impl Into<String>, remedy: &'static str) -> Self {
+        Self { path: path.to_owned(), fault: fault.into(), remedy, kind }
+    }
+
+    fn of(path: &Path, error: KubeconfigError) -> Self {
+        match error {
+            KubeconfigError::ReadConfig(error, _) => {
+                let fault = format!("cannot be read: {error}");
+                let remedy = match error.kind() {
+                    io::ErrorKind::PermissionDenied => "let this user read it, or ",
+                    io::ErrorKind::InvalidData => "save it as UTF-8, or ",
+                    _ => "",
+                };
+                Self::new(path, error.kind(), fault, remedy)
+            }
+            error => {
+                let why = match &error {
+                    KubeconfigError::Parse(error) => causes(&**error),
+                    error => causes(error),
+                };
+                // The parser appends an excerpt of the file. The line and column before it suffice.
+                let why = why.split_once(" --> ").map_or(&*why, |(why, _)| why).trim_start_matches("error: ");
+                let at = if why.starts_with("line ") { " at " } else { ": " };
+                let fault = format!("is wrong{at}{why}");
+                Self::new(path, io::ErrorKind::InvalidData, fault, "correct it, or ")
+            }
+        }
+    }
+
+    /// Returns true if the file does not exist.
+    pub fn is_missing(&self) -> bool {
+        self.kind == io::ErrorKind::NotFound
+    }
+
+    /// Returns true if the file has no contents.
+    pub fn is_empty(&self) -> bool {
+        self.kind == io::ErrorKind::UnexpectedEof
+    }
+}
 
 /// Reads a kubeconfig, or, without a path, those of `KUBECONFIG` or `~/.kube/config`, as kubectl
-/// does.
+/// does. Beside one that has contents, `KUBECONFIG` may name files that are missing or empty.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or is no kubeconfig. If all files are empty, the error of the first
-/// has the kind [`io::ErrorKind::UnexpectedEof`].
-pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, KubeconfigError> {
-    check_kubeconfig_encoding(path)?;
-    let paths = paths(path);
-    // A pipe can be read only once.
-    let is_blank =
-        |path: &PathBuf| path.is_file() && std::fs::read(path).is_ok_and(|it| it.trim_ascii().is_empty());
-    if paths.iter().all(is_blank)
-        && let Some(first) = paths.into_iter().next()
-    {
-        let why = "the file is empty; write a kubeconfig into it, or choose another with --kubeconfig";
-        let error = io::Error::new(io::ErrorKind::UnexpectedEof, why);
-        return Err(KubeconfigError::ReadConfig(error, first));
+/// If a file cannot be read, or is no kubeconfig; of several, the error of the first.
+pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, UnreadableKubeconfig> {
+    let (mut found, mut absent): (Option<Kubeconfig>, _) = (None, None);
+    for path in paths(path) {
+        match read_file(&path) {
+            Ok(read) => {
+                let merged = found.unwrap_or_default().merge(read);
+                found = Some(merged.map_err(|error| UnreadableKubeconfig::of(&path, error))?);
+            }
+            Err(error) if error.is_missing() || error.is_empty() => absent = absent.or(Some(error)),
+            Err(error) => return Err(error),
+        }
     }
-    path.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+    match (found, absent) {
+        (None, Some(error)) => Err(error),
+        (found, _) => Ok(found.unwrap_or_default()),
+    }
 }
 
 /// Returns the paths of a kubeconfig, or those of `KUBECONFIG` or `~/.kube/config`.
 fn paths(path: Option<&Path>) -> Vec<PathBuf> {
-    match (path, std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty())) {
-        (Some(path), _) => vec![path.to_owned()],
-        (None, Some(paths)) => {
-            std::env::split_paths(&paths).filter(|it| !it.as_os_str().is_empty()).collect()
-        }
-        (None, None) => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    if let Some(path) = path {
+        return vec![path.to_owned()];
     }
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let mut paths: Vec<_> = std::env::split_paths(&named).filter(|it| !it.as_os_str().is_empty()).collect();
+    if paths.is_empty() {
+        paths.push(std::env::home_dir().unwrap_or_else(|| "~".into()).join(".kube").join("config"));
+    }
+    paths
 }
 
-/// Finds a file on which [`Kubeconfig::read_from`] panics: one that begins with the byte order mark
-/// of UTF-16 and has an odd number of bytes. Call it before kube reads kubeconfigs by itself. It
-/// leaves unreadable files to kube.
-///
-/// # Errors
-///
-/// If there is such a file. The paths are those of [`read_kubeconfig`].
-pub fn check_kubeconfig_encoding(path: Option<&Path>) -> Result<(), KubeconfigError> {
-    for path in paths(path) {
-        let Ok(bytes) = std::fs::read(&path) else { continue };
+fn read_file(path: &Path) -> Result<Kubeconfig, UnreadableKubeconfig> {
+    let wrong = |kind, fault, remedy| Err(UnreadableKubeconfig::new(path, kind, fault, remedy));
+    let kind = match std::fs::metadata(path) {
+        Ok(kind) => kind,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return wrong(error.kind(), "does not exist", "");
+        }
+        Err(error) => {
+            return Err(UnreadableKubeconfig::of(path, KubeconfigError::ReadConfig(error, path.into())));
+        }
+    };
+    if kind.is_dir() {
+        return wrong(io::ErrorKind::IsADirectory, "is a folder", "");
+    }
+    // A pipe can be read only once.
+    if kind.is_file()
+        && let Ok(bytes) = std::fs::read(path)
+    {
+        if bytes.trim_ascii().is_empty() {
+            return wrong(io::ErrorKind::UnexpectedEof, "is empty", "write a configuration into it, or ");
+        }
+        // kube's reader panics there.
         if matches!(bytes.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && bytes.len() % 2 == 1 {
-            let why = "it begins as UTF-16 and has an odd number of bytes; save it as UTF-8";
-            return Err(KubeconfigError::ReadConfig(io::Error::new(io::ErrorKind::InvalidData, why), path));
+            let fault = "begins as UTF-16 and has an odd number of bytes";
+            return wrong(io::ErrorKind::InvalidData, fault, "save it as UTF-8, or ");
         }
     }
-    Ok(())
+    Kubeconfig::read_from(path).map_err(|error| UnreadableKubeconfig::of(path, error))
 }
 
 /// Completes a configuration that kube made of the current context of `kubeconfig`:
@@ -98,35 +166,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utf_16_with_an_odd_number_of_bytes_is_an_error() {
-        let check = |bytes: &[u8], want: &str| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), bytes).unwrap();
-            let error = read_kubeconfig(Some(file.path()))
-                .err()
-                .map(|error| kube_endpoint_core_model::causes(&error));
-            assert!(error.clone().unwrap_or_default().contains(want), "{bytes:?}: {error:?}");
+    fn a_file_that_cannot_be_read_is_told_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |name: &str| {
+            let error = read_kubeconfig(Some(&folder.path().join(name))).err();
+            let told = error.map_or_else(|| "read".to_owned(), |error| causes(&error));
+            told.replace(folder.path().to_str().unwrap(), "FOLDER")
         };
-        check(&[0xFE, 0xFF, 0x3F], "odd number of bytes");
-        check(&[0xFF, 0xFE, 0x3F, 0, 1], "odd number of bytes");
-        check(&[0xFF, 0xFE, 0, 0xD8], "UTF-16");
-        check(b"\xEF\xBB\xBF{}", "");
-    }
-
-    #[test]
-    fn an_empty_file_is_named_as_such() {
-        let check = |bytes: &[u8], is_empty: bool| {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), bytes).unwrap();
-            let error = read_kubeconfig(Some(file.path())).err();
-            let told = error.map(|error| kube_endpoint_core_model::causes(&error)).unwrap_or_default();
-            assert_eq!(told.contains("the file is empty;"), is_empty, "{bytes:?}: {told}");
-            assert!(!is_empty || told.contains(file.path().to_str().unwrap()), "{told}");
-        };
-        check(b"", true);
-        check(b" \r\n", true);
-        check(b"{}", false);
-        check(b"# a comment", false);
+        let mut lines = vec![told("missing"), told("")];
+        for (name, bytes) in [
+            ("zero-bytes", &b""[..]),
+            ("blank", b" \r\n"),
+            ("odd-utf-16", &[0xFE, 0xFF, 0x3F]),
+            ("odd-utf-16-le", &[0xFF, 0xFE, 0x3F, 0, 1]),
+            ("half-a-pair-of-utf-16", &[0xFF, 0xFE, 0, 0xD8]),
+            ("not-utf-8", &[b'a', 0xFF]),
+            ("broken-yaml", b"clusters: ["),
+            ("no-kubeconfig", b"clusters: 3"),
+            ("two-kinds", b"kind: Config\n---\nkind: Other\n"),
+            ("a-comment", b"# nothing"),
+            ("marked-as-utf-8", b"\xEF\xBB\xBF{}"),
+        ] {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+            lines.push(told(name));
+        }
+        let denied = KubeconfigError::ReadConfig(io::ErrorKind::PermissionDenied.into(), "denied".into());
+        lines.push(UnreadableKubeconfig::of(Path::new("denied"), denied).to_string());
+        insta::assert_snapshot!(lines.join("\n"), @"
+        kubeconfig FOLDER/missing does not exist; name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/ is a folder; name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/zero-bytes is empty; write a configuration into it, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/blank is empty; write a configuration into it, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/odd-utf-16 begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/odd-utf-16-le begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/half-a-pair-of-utf-16 cannot be read: Invalid UTF-16 LE; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/not-utf-8 cannot be read: Invalid UTF-8; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/broken-yaml is wrong at line 1 column 11: unclosed bracket '['; correct it, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/no-kubeconfig is wrong at line 1 column 11: expected sequence start; correct it, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/two-kinds is wrong: kubeconfigs with mismatching kind cannot be merged; correct it, or name another with --kubeconfig or KUBECONFIG
+        read
+        read
+        kubeconfig denied cannot be read: permission denied; let this user read it, or name another with --kubeconfig or KUBECONFIG
+        ");
     }
 
     fn kubeconfig(cluster: &str) -> Kubeconfig {

@@ -1,12 +1,11 @@
 //! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service
 //! account.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use kube::config::{Config, InferConfigError, KubeConfigOptions, KubeconfigError};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_endpoint_api_client::{
-    ApiClient, ClientError, check_kubeconfig_encoding, client_from_config, read_kubeconfig, watch_files,
+    ApiClient, ClientError, UnreadableKubeconfig, client_from_config, read_kubeconfig, watch_files,
     without_credentials,
 };
 use kube_endpoint_core_model::causes;
@@ -14,21 +13,17 @@ use kube_endpoint_core_model::causes;
 /// The error of a client that could not be made. No task has started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig file is unreadable or invalid.
+    /// The kubeconfig does not make a configuration.
     #[error("kubeconfig {path}: {why}")]
-    Kubeconfig {
-        path: PathBuf,
-        /// The fault and the remedy.
-        why: String,
-    },
-    /// A kubeconfig at one of the default locations is not a text, or empty.
+    Kubeconfig { path: PathBuf, why: String },
+    /// A kubeconfig cannot be read.
     #[error(transparent)]
-    Content(KubeconfigError),
+    Unreadable(#[from] UnreadableKubeconfig),
     /// The caller gave no file, and the default locations have no configuration.
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
     )]
-    NotFound(#[source] InferConfigError),
+    NotFound,
     /// The configuration does not make a client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -59,13 +54,9 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
     let master = master.map(url_of).transpose()?;
     let found = match kubeconfig {
         Some(path) => Ok(read(path).await?),
-        None => {
-            check_kubeconfig_encoding(None).map_err(ConnectError::Content)?;
-            infer().await
-        }
+        None => infer().await,
     };
     let config = match (found, master) {
-        (Ok(config), None) => config,
         (Ok(mut config), Some(master)) => {
             config.cluster_url = master;
             // As in client-go: the name belongs to the server of the kubeconfig.
@@ -73,11 +64,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> R
             config
         }
         (Err(_), Some(master)) => Config::new(master),
-        (Err(error), None) => {
-            let is_empty = |error: &KubeconfigError| matches!(error, KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::UnexpectedEof);
-            let empty = read_kubeconfig(None).err().filter(is_empty);
-            return Err(empty.map_or(ConnectError::NotFound(error), ConnectError::Content));
-        }
+        (found, None) => found?,
     };
     if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
         return Err(ConnectError::Scheme(without_credentials(&config.cluster_url)));
@@ -94,30 +81,24 @@ fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
     if url.host().is_none_or(str::is_empty) { Err(invalid()) } else { Ok(url) }
 }
 
-async fn infer() -> Result<Config, InferConfigError> {
-    let mut config = Config::infer().await?;
-    // A service account's configuration already names the file of its CA bundle.
-    if config.root_cert_file.is_none()
-        && let Ok(kubeconfig) = read_kubeconfig(None)
-    {
-        watch_files(&mut config, &kubeconfig);
-    }
-    Ok(config)
+/// Returns the configuration of the default locations, or that of the pod's service account.
+async fn infer() -> Result<Config, ConnectError> {
+    let read = match read_kubeconfig(None) {
+        Ok(kubeconfig) => of_kubeconfig(kubeconfig).await.map_err(|_| ConnectError::NotFound),
+        Err(error) if error.is_missing() => Err(ConnectError::NotFound),
+        Err(error) => Err(error.into()),
+    };
+    read.or_else(|error| Config::incluster().map_err(|_| error))
 }
 
 async fn read(path: &Path) -> Result<Config, ConnectError> {
-    let failed = |why: String| ConnectError::Kubeconfig { path: path.to_owned(), why };
-    if let Err(error) = std::fs::metadata(path) {
-        return Err(failed(format!("{error}; give the path of an existing, readable file")));
-    }
-    let kubeconfig = read_kubeconfig(Some(path)).map_err(|error| {
-        // The parser appends an excerpt of the file. The line and column before it suffice.
-        let why = causes(&error);
-        failed(why.split_once(" --> ").map_or(&*why, |(why, _)| why).to_owned())
-    })?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default())
-        .await
-        .map_err(|error| failed(causes(&error)))?;
+    let read = of_kubeconfig(read_kubeconfig(Some(path))?).await;
+    read.map_err(|error| ConnectError::Kubeconfig { path: path.to_owned(), why: causes(&error) })
+}
+
+async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {
+    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
+    let mut config = config?;
     watch_files(&mut config, &kubeconfig);
     Ok(config)
 }

@@ -134,7 +134,7 @@ async fn a_cluster_that_does_not_fit_is_refused_with_what_to_do() {
     let nowhere = PathBuf::from("/nowhere/kubeconfig");
     std::fs::write(folder.join("report.md"), "of the last run").unwrap();
     let files = ["--report", "report.md"];
-    refused(play(folder, &nowhere, &files), "give the path of an existing, readable file");
+    refused(play(folder, &nowhere, &files), "does not exist; name another");
     assert_eq!(cluster.file("report.md"), "of the last run");
     refused(
         cluster.play(&["--only", "headles"]),

@@ -104,7 +104,7 @@ fn help_and_completion_are_printed() {
     let (version, _) = windows.told(&["--version"]);
     assert!(version.starts_with("kubectl-diagnose-svc "), "{version}");
     let (error, code) = windows.told(&["lint"]);
-    assert!(code == Some(2) && error.contains(r".kube\\config"), "{error}");
+    assert!(code == Some(2) && error.contains(r".kube\config does not exist"), "{error}");
 }
 
 const MANIFEST: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec:\n  selector: {app: web}\n  ports: [{port: 80}]\n\

@@ -84,17 +84,37 @@ async fn a_server_that_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_is_empty() {
+async fn a_kubeconfig_that_cannot_be_read() {
     let shop = Shop::start(Vec::new()).await;
-    let server = format!("http://{}", shop.address());
-    std::fs::write(shop.kubeconfig.path(), "").unwrap();
-    let path = shop.kubeconfig.path().to_str().unwrap();
-    let told = reported(&shop, &[&["explain", "cart"]]).await.replace(path, "FILE");
-    insta::assert_snapshot!(told, @r#"
-    $ explain cart
-    error: the kubeconfig cannot be read: failed to read kubeconfig from '"FILE"': the file is empty; write a kubeconfig into it, or choose another with --kubeconfig
-    "#);
+    let good = shop.kubeconfig.path().to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("empty", ""), ("blank", " \n"), ("broken", "clusters: ["), ("comment", "# none\n")]
+    {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let folder = folder.path().to_str().unwrap();
+    let explain = |variable: String| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-diagnose_svc"));
+        let output =
+            command.args(["explain", "cart", "-n", "shop"]).env("KUBECONFIG", variable).output().unwrap();
+        stderr(&output) + &stdout(&output)
+    };
+    let mut told = String::new();
+    for name in ["empty", "blank", "missing", ".", "broken", "comment"] {
+        told += &explain(format!("{folder}/{name}")).replace(folder, "FOLDER");
+    }
+    for name in ["empty", "missing", "broken"] {
+        told += &explain(format!("{folder}/missing:{folder}/{name}")).replace(folder, "FOLDER");
+    }
+    insta::assert_snapshot!(told);
+    // Beside one that has contents, as for kubectl.
+    for name in ["empty", "missing"] {
+        let told = explain(format!("{folder}/{name}:{good}"));
+        assert!(told.contains("Service shop/cart"), "{told}");
+    }
     // As for kubectl, flags may say where the server is.
+    let server = format!("http://{}", shop.address());
+    std::fs::write(good, "").unwrap();
     let output = shop.run(&["explain", "cart", "--server", &server]).await;
     assert!(stdout(&output).contains("Service shop/cart"), "{}", stderr(&output));
 }

@@ -105,7 +105,11 @@ async fn the_server_replaces_that_of_the_kubeconfig_or_stands_alone() {
     assert_eq!(headers["authorization"], "Bearer t");
     let output = run(&["lint"]).await;
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("error: no cluster is configured"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).starts_with("error: kubeconfig /no/kubeconfig does not exist; "),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// Each command connects by itself.

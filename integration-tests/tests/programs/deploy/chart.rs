@@ -121,12 +121,12 @@ fn render_release(chart: &Path, name: &str, requests: &[(Value, &str)]) -> Vec<R
 }
 
 fn dashboard() -> String {
-    let text = read_to_string(chart("files/kube-endpoint-manager.json")).unwrap();
+    let text = read_to_string(chart("files/components/dashboard/kube-endpoint-manager.json")).unwrap();
     text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
 /// Stands for the dashboard in snapshots.
-const DASHBOARD: &str = "    (files/kube-endpoint-manager.json)\n";
+const DASHBOARD: &str = "    (files/components/dashboard/kube-endpoint-manager.json)\n";
 
 /// Returns the text that a snapshot keeps of an output.
 fn text(output: &Output) -> String {
@@ -156,10 +156,14 @@ fn objects(output: &Output) -> Vec<Value> {
 
 /// Returns a hash of the chart's files (FNV-1a), the first line of the snapshot of the defaults.
 fn files() -> String {
-    let folders = ["", "crds", "templates", "files", "files/replace", "files/addon"];
-    let folders = folders.map(|folder| read_dir(chart(folder)).unwrap());
-    let paths = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let paths = paths.filter(|path| path.is_file() && path.file_name().is_some_and(|it| it != "README.md"));
+    let (mut folders, mut paths) = (vec![chart("")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let entries = read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let (below, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        folders.extend(below);
+        paths.extend(files);
+    }
+    let paths = paths.into_iter().filter(|path| path.file_name().is_some_and(|it| it != "README.md"));
     let files: BTreeMap<PathBuf, Vec<u8>> = paths.map(|path| (path.clone(), read(path).unwrap())).collect();
     assert!(files.len() > 10, "{files:?}");
     let root = chart("");

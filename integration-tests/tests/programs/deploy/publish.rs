@@ -136,10 +136,13 @@ pub(crate) fn the_steps_are_in_order_and_what_is_good_is_called_so() {
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in\n{text}"));
     let order = [
         "Release 1.2.3 of commit ",
+        "owner, once: turn on secret scanning and private vulnerability reports",
         "owner: git tag --annotate v1.2.3",
         "workflow: push the image to ghcr.io",
         "workflow: push the chart to oci://ghcr.io",
-        "\n      base\n      kube-endpoint-manager\n",
+        "cargo publish --workspace --locked\n        base\n        kube-endpoint-manager\n",
+        "trusted publisher",
+        "gh variable set PUBLISH_CRATES --body true",
         "krew-index",
         "Artifact Hub",
         "the site",
@@ -246,7 +249,7 @@ pub(crate) fn faults_are_found() {
     for want in [
         "FAILED       schema of the chart: values.schema.json: ",
         "FAILED       licences of the crates: ",
-        "FAILED       chart: 'helm lint --strict deploy/chart --set image.repository=x' fails:\nbroken\n",
+        "FAILED       chart: 'helm lint --strict deploy/chart --namespace kube-system --set image.repository=x' fails:\nbroken\n",
         "FAILED       packages: 'cargo publish --locked --workspace --dry-run --quiet --no-verify --allow-dirty' fails:\npacked: ",
         "error: 4 checks failed\n",
     ] {
