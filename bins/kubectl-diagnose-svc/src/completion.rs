@@ -406,9 +406,4 @@ mod tests {
         };
         assert_eq!(flags, want);
     }
-
-    #[test]
-    fn the_script_calls_the_program() {
-        assert!(SCRIPT.contains(REQUEST));
-    }
 }

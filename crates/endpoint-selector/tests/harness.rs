@@ -8,16 +8,18 @@ use std::time::Duration;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
 use kube_endpoint_controller_runtime::{Controller, ControllerContext, Reconciler, StateCounts};
-use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease, Node, Pod, Service, Text};
+use kube_endpoint_core_model::Text;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, RequestInfo};
 use kube_endpoint_endpoints_controller::EndpointsController;
 use kube_endpoint_endpointslice_controller::EndpointSliceController;
-use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
+use kube_endpoint_informer::{Cluster, Kind};
 use kube_endpoint_mirroring::MirroringController;
 use kube_endpoint_selector::controller::EVENT_COMPONENT;
 use kube_endpoint_selector::{ControllerOptions, SelectorController};
 use kube_endpoint_testing::{Environment, Simulation, server_builder};
 use serde_json::{Value, json};
+
+use crate::simulated;
 
 const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
@@ -302,28 +304,10 @@ impl Watched {
     fn start<const N: usize>(environment: &mut Environment, kinds: [Kind; N]) -> Self {
         let watched =
             Self { client: ApiClient::for_tests(environment.service()), cluster: Cluster::new(kinds) };
-        for kind in kinds {
-            match kind {
-                Kind::Pods => watched.watch::<Pod>(environment),
-                Kind::Services => watched.watch::<Service>(environment),
-                Kind::Nodes => watched.watch::<Node>(environment),
-                Kind::EndpointSlices => watched.watch::<EndpointSlice>(environment),
-                Kind::Endpoints => watched.watch::<Endpoints>(environment),
-                Kind::EndpointSelectors => watched.watch::<EndpointSelector>(environment),
-                Kind::Leases => watched.watch::<Lease>(environment),
-            }
-        }
+        simulated::watch(environment, &watched.client, &watched.cluster, kinds);
         let cluster = watched.cluster.clone();
         environment.on_crash(move || cluster.remove_handlers());
         watched
-    }
-
-    fn watch<T: Object>(&self, environment: &mut Environment) {
-        let (client, cluster) = (self.client.clone(), self.cluster.clone());
-        environment.spawn(async move {
-            let options = ReflectorOptions::new(1);
-            let _ = kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()).await;
-        });
     }
 
     fn run<R: Reconciler>(

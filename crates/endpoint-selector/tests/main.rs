@@ -9,3 +9,5 @@ mod harness;
 mod leader;
 mod many;
 mod rehearsal;
+#[path = "../../controller-runtime/tests/simulated/mod.rs"]
+mod simulated;

@@ -6,4 +6,7 @@ mod common;
 mod controller;
 mod laws;
 mod plan;
+#[cfg(feature = "controller")]
+#[path = "../../controller-runtime/tests/simulated/mod.rs"]
+mod simulated;
 mod vectors;

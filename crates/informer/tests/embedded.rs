@@ -9,7 +9,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1 as api;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use kube_endpoint_api_client::{ApiClient, ContentType, client_from_config};
+use kube_endpoint_api_client::{ApiClient, ContentType};
 use kube_endpoint_core_model::{ObjectKey, Pod, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, Lag};
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, Object, PodEvent, ReflectorOptions, run};
@@ -372,24 +372,6 @@ async fn a_relist_of_a_server_that_was_not_set_back_contradicts_nothing() {
     assert_eq!(reflectors.cluster.storage_went_back().now_or_never(), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_kind_is_listed_by_a_streaming_list() {
-    let reflectors = Reflectors::new(ReflectorOptions::new(0), 100);
-    reflectors.put_pod(1, 1);
-    reflectors.put_service(1, 1);
-    reflectors.cluster.synced().await;
-    reflectors.check();
-    assert_eq!(reflectors.cluster.pods_of(&ObjectKey::new("n", "s1")).len(), 1);
-    // Bookmarks move the position although no object of this kind changes.
-    let before = reflectors.cluster.position(Kind::Services);
-    reflectors.put_pod(2, 1);
-    tokio::time::sleep(Duration::from_secs(130)).await;
-    assert!(reflectors.cluster.position(Kind::Services) > before);
-    reflectors.check();
-    let log = reflectors.server.request_log();
-    assert!(log.iter().all(|logged| logged.request.verb == "watch"), "{log:?}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_threads_apply_events_of_different_kinds() {
     let reflectors = Reflectors::new(ReflectorOptions::new(0), 10_000);
@@ -419,40 +401,6 @@ async fn several_threads_apply_events_of_different_kinds() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), settling).await.unwrap();
-    reflectors.check();
-}
-
-#[tokio::test]
-async fn the_client_returns_errors_with_their_headers_and_does_not_retry() {
-    let server = EmbeddedApiServer::builder().build().unwrap();
-    let listener = server.listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-    server.add_fault(FaultRule::on(Fault::Refuse { status: 429, retry_after: Some(7) }, "list", "pods"));
-    let recorder = metrics_util::debugging::DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _current = metrics::set_default_local_recorder(&recorder);
-    let config = kube::Config::new(format!("http://{}", listener.address()).parse().unwrap());
-    let client = client_from_config(config).await.unwrap();
-    let request = http::Request::get("/api/v1/pods").body(kube::client::Body::empty()).unwrap();
-    let answer = client.send(request).await.unwrap();
-    assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (429, &"7".parse().unwrap()));
-    assert_eq!(server.request_log().len(), 1);
-    drop(client);
-    let counted: Vec<String> =
-        snapshotter.snapshot().into_vec().iter().map(|(key, ..)| key.key().name().to_owned()).collect();
-    assert!(counted.contains(&"rest_client_requests_total".to_owned()), "{counted:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn changes_after_the_end_of_a_cut_watch_are_received_when_it_is_resumed() {
-    let reflectors = Reflectors::new(ReflectorOptions::new(0), 3);
-    for fault in [Fault::StallWatch(Duration::from_secs(20)), Fault::CutWatch { after: 1 }] {
-        reflectors.server.add_fault(FaultRule::on(fault, "watch", "pods").times(1));
-    }
-    reflectors.delete(0).await;
-    for _ in 0..3 {
-        reflectors.put_pod(0, 0);
-    }
-    tokio::time::sleep(Duration::from_secs(300)).await;
     reflectors.check();
 }
 

@@ -1,6 +1,8 @@
 //! The tests of this crate, in one program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../../core-model/tests/arbitrary_objects.rs"]
+mod arbitrary_objects;
 mod cluster;
 mod embedded;
 mod encodings;

@@ -7,4 +7,7 @@ mod controller;
 mod laws;
 mod orphans;
 mod plan;
+#[cfg(feature = "controller")]
+#[path = "../../controller-runtime/tests/simulated/mod.rs"]
+mod simulated;
 mod vectors;

@@ -119,45 +119,6 @@ mod tests {
 
     use super::*;
 
-    /// Inserts keys with their times in milliseconds and checks the order in which they are
-    /// returned.
-    #[track_caller]
-    fn check(inserts: &[(&'static str, u64)], expected: &[(&'static str, u64)]) {
-        let start = Instant::now();
-        let mut waiting = Waiting::new();
-        for (key, millis) in inserts {
-            waiting.insert(*key, start + Duration::from_millis(*millis), Reason::default());
-        }
-        assert_eq!(waiting.by_place.len(), waiting.place_of.len());
-        let end = start + Duration::from_secs(3600);
-        let mut found = Vec::new();
-        while let Some((ready_at, key, _)) = waiting.pop_ready(end) {
-            found.push((key, u64::try_from((ready_at - start).as_millis()).unwrap()));
-        }
-        assert_eq!(found, expected);
-        assert_eq!((waiting.len(), waiting.place_of.len()), (0, 0));
-    }
-
-    #[test]
-    fn keys_are_returned_in_the_order_of_their_times() {
-        check(&[("a", 30), ("b", 10), ("c", 20)], &[("b", 10), ("c", 20), ("a", 30)]);
-    }
-
-    #[test]
-    fn keys_of_one_time_keep_the_order_of_the_calls() {
-        check(&[("b", 10), ("a", 10), ("c", 10)], &[("b", 10), ("a", 10), ("c", 10)]);
-    }
-
-    #[test]
-    fn an_earlier_time_replaces_a_later_one() {
-        check(&[("a", 30), ("b", 20), ("a", 10)], &[("a", 10), ("b", 20)]);
-    }
-
-    #[test]
-    fn a_later_time_is_ignored() {
-        check(&[("a", 10), ("b", 10), ("a", 30), ("a", 10)], &[("a", 10), ("b", 10)]);
-    }
-
     #[test]
     fn a_key_has_one_entry() {
         let start = Instant::now();

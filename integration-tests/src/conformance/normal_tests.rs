@@ -52,20 +52,6 @@ fn group(sizes: Value, endpoints: Value) -> Value {
 }
 
 #[test]
-fn equal_slices_form_one_group_with_all_endpoints() {
-    check_slices(
-        json!([
-            slice(json!([{"addresses": ["b"]}])),
-            slice(json!([{"addresses": ["c"]}, {"addresses": ["a"]}]))
-        ]),
-        json!([group(
-            json!([2, 1]),
-            json!([{"addresses": ["a"]}, {"addresses": ["b"]}, {"addresses": ["c"]}])
-        )]),
-    );
-}
-
-#[test]
 fn slices_that_differ_in_head_are_apart() {
     for (pointer, value) in [
         ("/addressType", json!("IPv6")),
@@ -101,23 +87,6 @@ fn names_versions_and_the_order_of_ports_do_not_count() {
 }
 
 #[test]
-fn owners_are_sentences_with_symbols() {
-    let mut made = slice(json!([]));
-    made["metadata"]["ownerReferences"] = json!([
-        {"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "uid-1", "controller": true,
-         "blockOwnerDeletion": false},
-        {"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": "uid-0"},
-    ]);
-    assert_eq!(
-        normal(&with_slices(json!([made])), json!({}))["slices"][0]["owners"],
-        json!([
-            "v1/Pod/p0 uid:gone controller=None blockOwnerDeletion=None",
-            "v1/Service/web uid:Service/web controller=True blockOwnerDeletion=False",
-        ])
-    );
-}
-
-#[test]
 fn empty_fields_are_dropped_and_false_is_kept() {
     check_slices(
         json!([slice(
@@ -125,37 +94,6 @@ fn empty_fields_are_dropped_and_false_is_kept() {
             "hints": {}, "conditions": {"ready": false}}])
         )]),
         json!([group(json!([1]), json!([{"addresses": ["a", "b"], "conditions": {"ready": false}}]))]),
-    );
-}
-
-#[test]
-fn a_port_has_a_name_and_a_slice_may_have_none() {
-    let mut made = slice(json!(null));
-    made["ports"] = json!([{"port": null, "appProtocol": "http", "name": null}]);
-    let mut none = slice(json!([]));
-    none["ports"] = Value::Null;
-    let form = normal(&with_slices(json!([made, none])), json!({}));
-    assert_eq!(form["slices"][0]["ports"], json!([]));
-    assert_eq!(form["slices"][1]["ports"], json!([{"appProtocol": "http", "name": ""}]));
-}
-
-#[test]
-fn targets_name_uids_and_the_namespace_by_symbols() {
-    let endpoint = |uid: &str, namespace: &str| {
-        json!({"addresses": ["a"],
-        "targetRef": {"kind": "Pod", "name": "p1", "uid": uid, "namespace": namespace, "fieldPath": ""}})
-    };
-    let form = normal(
-        &with_slices(json!([slice(json!([endpoint("uid-2", NAMESPACE), endpoint("uid-9", "other")]))])),
-        json!({}),
-    );
-    assert_eq!(
-        form["slices"][0]["endpoints"],
-        json!([
-            {"addresses": ["a"],
-             "targetRef": {"kind": "Pod", "name": "p1", "uid": "uid:Pod/p1", "namespace": "$NS"}},
-            {"addresses": ["a"], "targetRef": {"kind": "Pod", "name": "p1", "uid": "uid:gone", "namespace": "other"}},
-        ])
     );
 }
 

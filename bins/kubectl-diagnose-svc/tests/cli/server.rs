@@ -16,7 +16,7 @@ pub(crate) fn fixture() -> PathBuf {
 }
 
 /// Returns the published schema.
-pub(crate) fn published() -> Value {
+fn published() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain.schema.json");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

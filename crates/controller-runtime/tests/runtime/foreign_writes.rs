@@ -84,17 +84,6 @@ async fn without_the_gate_every_change_is_answered_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn during_a_fight_any_other_cause_syncs_at_once() {
-    let bed = written(RuntimeOptions::default()).await;
-    bed.fight(600).await;
-    bed.pass_exactly(Duration::from_millis(10)).await;
-    bed.syncs();
-    bed.touch_service(1000);
-    bed.pass_exactly(Duration::from_millis(10)).await;
-    assert_eq!(bed.syncs().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_changes_when_the_service_is_gone() {
     let bed = written(RuntimeOptions::default()).await;
     bed.fight(60).await;

@@ -180,39 +180,6 @@ mod tests {
     }
 
     #[test]
-    fn json_patches_are_applied() {
-        let current =
-            json!({"metadata": {"labels": {"a": "1", "b/c": "2"}}, "spec": {"ports": [{"port": 1}]}});
-        let check = |patch: Value, expected: Value| {
-            assert_eq!(patched(PatchType::Json, &current, &patch.to_string()).unwrap(), expected);
-        };
-        check(json!([]), current.clone());
-        check(
-            json!([
-                {"op": "test", "path": "/metadata/labels/a", "value": "1"},
-                {"op": "remove", "path": "/metadata/labels/b~1c"},
-                {"op": "replace", "path": "/metadata/labels/a", "value": "3"},
-                {"op": "add", "path": "/spec/ports/-", "value": {"port": 2}},
-                {"op": "copy", "from": "/spec/ports/0", "path": "/spec/ports/0"},
-            ]),
-            json!({"metadata": {"labels": {"a": "3"}}, "spec": {"ports": [{"port": 1}, {"port": 1}, {"port": 2}]}}),
-        );
-    }
-
-    #[test]
-    fn merge_patches_are_applied() {
-        let current = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "list": [1, 2]});
-        let check = |patch: Value, expected: Value| {
-            assert_eq!(patched(PatchType::Merge, &current, &patch.to_string()).unwrap(), expected);
-        };
-        check(json!({}), current.clone());
-        check(
-            json!({"metadata": {"labels": {"a": null, "c": "3"}}, "list": [3], "new": {"x": null, "y": 1}}),
-            json!({"metadata": {"labels": {"b": "2", "c": "3"}}, "list": [3], "new": {"y": 1}}),
-        );
-    }
-
-    #[test]
     fn invalid_patches_are_rejected() {
         let current = json!({"metadata": {"labels": {"a": "1"}}});
         let check = |patch_type: PatchType, patch: &str, code: u16| {

@@ -45,40 +45,6 @@ async fn failures_are_reported_and_retried_with_their_trigger_time() {
     harness.nothing_is_remembered().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_turns_unready_while_all_writes_fail_for_200_seconds_is_gone_soon_after() {
-    let harness = started().await;
-    harness.create(&service("web")).await;
-    harness.create(&service("other")).await;
-    harness.pass(Duration::from_secs(1)).await;
-    harness.fault(refuse(503), "update", usize::MAX);
-    harness.load([pod("a", 1, false)]);
-    harness.pass(Duration::from_secs(200)).await;
-    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
-    assert!(harness.writes().len() > 30, "all retries have failed");
-    harness.server.clear_faults();
-    harness.pass(Duration::from_secs(21)).await;
-    assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), [""; 0]);
-    assert_eq!(addresses(&harness.get("endpoints", "other").unwrap()), [""; 0]);
-    assert_eq!(harness.controller.state_counts().failing, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_answer_makes_no_difference() {
-    for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
-        let harness = started().await;
-        harness.fault(fault.clone(), "create", 1);
-        harness.create(&service("web")).await;
-        harness.pass(Duration::from_secs(5)).await;
-        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1"]);
-        harness.fault(fault, "update", 1);
-        harness.load([pod("b", 2, true)]);
-        harness.pass(Duration::from_secs(5)).await;
-        assert_eq!(addresses(&harness.get("endpoints", "web").unwrap()), ["10.1.0.1", "10.1.0.2"]);
-        assert_eq!(harness.controller.pending(), 0);
-    }
-}
-
 /// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not
 /// show the update yet, has what is wanted.
 #[tokio::test(start_paused = true)]

@@ -3,9 +3,6 @@
 use std::time::Duration;
 
 use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
-use kube_endpoint_controller_runtime::ControllerContext;
-use kube_endpoint_core_model::{Endpoints, Service};
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule};
 use kube_endpoint_endpoints_controller::RetireAll;
 use kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
@@ -13,7 +10,8 @@ use kube_endpoint_informer::{Cluster, ClusterOptions, Kind, WatchedNamespaces};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
 use serde_json::{Value, json};
 
-use crate::controller::harness::{endpoints, labelled, service, watch, written_by};
+use crate::controller::harness::{endpoints, labelled, service, written_by};
+use crate::simulated;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,15 +34,10 @@ fn start(
         let client = ApiClient::for_tests(environment.service());
         let options = ClusterOptions { watched_namespaces, ..ClusterOptions::default() };
         let cluster = Cluster::with_options([Kind::Services, Kind::Endpoints], options);
-        let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
-        let clock = Clock::starting_at(environment.now());
-        let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-        let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed: 1 };
+        let context = simulated::context(environment, &client, cluster.clone(), EVENT_COMPONENT);
         let all = RetireAll::new(context, is_accepted, selector);
-        environment.spawn(sending);
-        watch::<Service>(environment, &client, &cluster);
-        // As mirroring does.
-        watch::<Endpoints>(environment, &client, &cluster);
+        // Mirroring watches Endpoints.
+        simulated::watch(environment, &client, &cluster, [Kind::Services, Kind::Endpoints]);
         environment.run(all.clone().run());
         all
     })

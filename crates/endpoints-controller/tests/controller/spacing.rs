@@ -28,11 +28,3 @@ async fn changes_of_a_large_service_are_written_together_after_150_milliseconds_
         assert!(subset["notReadyAddresses"].is_null(), "all changes are published");
     }
 }
-
-/// Clients must not use a pod that has gone.
-#[tokio::test(start_paused = true)]
-async fn pods_that_leave_a_large_service_are_written_at_once() {
-    let harness = started(1000, true).await;
-    let written = harness.written_at(numbered_pods(pod, 0..20, false), None).await;
-    assert_eq!(written, (0..20).map(|change| change * 10).collect::<Vec<u128>>());
-}

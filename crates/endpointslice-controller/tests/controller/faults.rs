@@ -1,7 +1,7 @@
 //! Tests with writes that fail, that the server refuses, or whose result is unknown.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{PlanOptions, RuntimeOptions};
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use serde_json::json;
 
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
@@ -78,19 +78,6 @@ async fn creates_that_repeatedly_lose_their_answers_make_one_slice_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_whose_answer_was_lost_makes_no_difference() {
-    for fault in [Fault::ApplyAndLoseAnswer, Fault::LoseRequest] {
-        let harness = Harness::with([pod("a", 1, true), service("web")]).await;
-        harness.fault(fault, "update", 1);
-        harness.load([pod("b", 2, true)]);
-        harness.pass(seconds(60)).await;
-        assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-        assert_eq!(harness.slices("web").len(), 1);
-        assert_eq!(harness.controller.pending(), 0);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_update_whose_answer_was_lost_is_settled_when_the_cache_has_caught_up() {
     let harness = Harness::with([pod("a", 1, true), service("web")]).await;
     harness.requests();
@@ -129,30 +116,6 @@ async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it
     let requests = ["update endpointslices 200", "get endpointslices 200", "update endpointslices 200"];
     assert_eq!(harness.requests(), requests);
     harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delete_whose_answer_was_lost_makes_no_difference() {
-    for (fault, held_up) in
-        [(Fault::ApplyAndLoseAnswer, 0), (Fault::ApplyAndLoseAnswer, 10), (Fault::LoseRequest, 0)]
-    {
-        let harness = two_slices().await;
-        if held_up > 0 {
-            harness.stall_watch("endpointslices", seconds(held_up)).await;
-        }
-        harness.fault(fault, "delete", 1);
-        harness.delete("pods", "b").await;
-        harness.pass(seconds(60)).await;
-        assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-        let expected = ["delete endpointslices", "get endpointslices 404"];
-        let requests = harness.requests();
-        assert!(
-            requests.iter().all(|request| expected.iter().any(|it| request.starts_with(it))),
-            "{requests:?}"
-        );
-        assert_eq!(harness.controller.pending(), 0);
-        assert_eq!(harness.controller.state_counts().outstanding_writes, 0);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,44 +160,6 @@ async fn failures_are_reported_with_upstreams_texts() {
     Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to create web-xxxxx EndpointSlice for Service default/web: an error on the server has prevented the request from succeeding
     Service default/web: FailedToUpdateEndpointSlices Error updating Endpoint Slices for Service default/web: failed to update web-xxxxx EndpointSlice for Service default/web: an error on the server has prevented the request from succeeding
     ");
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_slow_retries_a_service_is_dropped_after_fifteen_until_something_changes() {
-    let runtime = RuntimeOptions { slow_retries: false, ..RuntimeOptions::default() };
-    let options = changed(|options| options.runtime = runtime);
-    let harness = Harness::start(&server([pod("a", 1, true)]), options).await;
-    harness.fault(refuse(500), "create", usize::MAX);
-    harness.create(&service("web")).await;
-    harness.pass(seconds(10_000)).await;
-    let attempts = harness.timed_requests();
-    let waits: Vec<u128> = attempts.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000, 1000]);
-    assert_eq!(harness.metric("workqueue_dropped_total"), 1.0);
-    assert_eq!(harness.controller.pending(), 0);
-    harness.server.clear_faults();
-    harness.pass(seconds(10_000)).await;
-    assert_eq!(harness.requests(), [""; 0]);
-    harness.load([pod("b", 2, true)]);
-    harness.moment().await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-    assert_eq!(harness.requests(), ["create endpointslices 201"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_successful_sync_resets_the_failure_count() {
-    let harness = Harness::with([service("web")]).await;
-    harness.requests();
-    for number in 1..4 {
-        harness.fault(refuse(500), "update", 3);
-        harness.load([pod(&format!("p{number}"), number, true)]);
-        harness.pass(seconds(30)).await;
-        let attempts = harness.timed_requests();
-        let waits: Vec<u128> = attempts.windows(2).map(|pair| (pair[1].0 - pair[0].0) / 1000).collect();
-        assert_eq!(waits, [1, 2, 4]);
-    }
     harness.nothing_is_remembered().await;
 }
 
@@ -375,27 +300,6 @@ async fn a_server_that_is_wrong_about_a_404_is_asked_again_after_a_minute() {
     assert_eq!(harness.endpoints("web").len(), 2);
     harness.pass(seconds(20)).await;
     assert_eq!(harness.requests(), ["delete endpointslices 200"]);
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_404_to_a_create_is_an_error_while_the_service_exists() {
-    let harness = Harness::with([pod("a", 1, true)]).await;
-    harness.fault(refuse(404), "create", 2);
-    harness.create(&service("web")).await;
-    harness.pass(seconds(20)).await;
-    assert_eq!(
-        harness.requests(),
-        [
-            "create endpointslices 404",
-            "get services 200",
-            "create endpointslices 404",
-            "get services 200",
-            "create endpointslices 201"
-        ]
-    );
-    assert_eq!(harness.events().len(), 1, "the names that were tried do not count");
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
     harness.nothing_is_remembered().await;
 }

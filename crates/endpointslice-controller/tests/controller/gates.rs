@@ -7,23 +7,16 @@ use serde_json::json;
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
 use crate::controller::objects::{node, pod, pod_on, service};
 
-async fn with_zone_resync(node_zone_resync: bool) -> Harness {
-    let options = changed(|options| options.node_zone_resync = node_zone_resync);
-    let harness = Harness::start(&server([pod("a", 1, true), service("web")]), options).await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-    assert_eq!(harness.requests(), ["create endpointslices 201"]);
-    harness
-}
-
-async fn with_missing_node_resync(missing_node_resync: bool) -> Harness {
-    let options = changed(|options| options.missing_node_resync = missing_node_resync);
-    let objects = [pod("a", 1, true), pod_on("late", "b", 2, true)];
-    Harness::start(&server(objects), options).await
+/// Returns a controller, a ready pod on a node, and one on a node that does not exist.
+async fn with_missing_node() -> Harness {
+    Harness::with([pod("a", 1, true), pod_on("late", "b", 2, true)]).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn node_zone_resync_publishes_a_new_or_changed_zone_of_a_node() {
-    let harness = with_zone_resync(true).await;
+    let harness = Harness::with([pod("a", 1, true), service("web")]).await;
+    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
+    assert_eq!(harness.requests(), ["create endpointslices 201"]);
     harness.load([node("node", "zone-a", 4)]);
     harness.moment().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]"]);
@@ -35,18 +28,6 @@ async fn node_zone_resync_publishes_a_new_or_changed_zone_of_a_node() {
     harness.patch("nodes", "node", json!({"metadata": {"labels": {"x": "y"}}})).await;
     harness.pass(seconds(60)).await;
     assert_eq!(harness.requests(), ["update endpointslices 200", "update endpointslices 200"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_node_zone_resync_the_zone_waits_for_another_change_of_the_service() {
-    let harness = with_zone_resync(false).await;
-    harness.load([node("node", "zone-a", 4)]);
-    harness.pass(seconds(3600)).await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-    harness.load([pod("b", 2, true)]);
-    harness.moment().await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1 [zone-a]", "10.1.0.2 [zone-a]"]);
     harness.nothing_is_remembered().await;
 }
 
@@ -67,7 +48,7 @@ async fn zone_changes_within_the_batch_period_are_one_write_for_each_service() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_an_unknown_node_is_left_out_and_reported() {
-    let harness = with_missing_node_resync(true).await;
+    let harness = with_missing_node().await;
     harness.create(&service("web")).await;
     harness.pass(millis(500)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
@@ -77,7 +58,7 @@ async fn a_pod_with_an_unknown_node_is_left_out_and_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_node_resync_publishes_pods_as_soon_as_their_node_appears() {
-    let harness = with_missing_node_resync(true).await;
+    let harness = with_missing_node().await;
     harness.create(&service("web")).await;
     harness.pass(seconds(10)).await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
@@ -87,20 +68,6 @@ async fn missing_node_resync_publishes_pods_as_soon_as_their_node_appears() {
     harness.pass(seconds(3600)).await;
     assert_eq!(harness.requests(), ["create endpointslices 201", "update endpointslices 200"]);
     assert_eq!(harness.controller.pending(), 0);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_missing_node_resync_pods_wait_for_the_next_retry() {
-    let harness = with_missing_node_resync(false).await;
-    harness.create(&service("web")).await;
-    // Retries come after 1, 3, 7 and 15 seconds.
-    harness.pass(seconds(10)).await;
-    harness.load([node("late", "zone-a", 4)]);
-    harness.pass(seconds(4)).await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1"]);
-    harness.pass(seconds(2)).await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2 [zone-a]"]);
     harness.nothing_is_remembered().await;
 }
 

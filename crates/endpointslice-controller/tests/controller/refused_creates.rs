@@ -67,17 +67,6 @@ async fn a_dead_pod_is_removed_though_no_slice_can_be_created() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_gate_a_refused_create_ends_the_sync() {
-    let refusal = Fault::Refuse { status: 422, retry_after: None };
-    let harness = started(options(false), [refusal]).await;
-    replace_b(&harness).await;
-    harness.pass(seconds(60)).await;
-    assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2"]);
-    assert!(harness.requests().iter().all(|request| request == "create endpointslices 422"));
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_webhook_that_takes_30_seconds_delays_the_removal_by_that_once() {
     let failed = refusals::webhook_failed("hook.example.com", "context deadline exceeded");
     let harness = started(options(true), [Fault::Delay(seconds(30)), Fault::RefuseWith(failed)]).await;

@@ -1,22 +1,11 @@
 //! Tests the shutdown of the controller.
 
-use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
+use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_endpointslice_controller::PlanOptions;
 use tokio::time::Instant;
 
 use crate::controller::harness::{Harness, changed, millis, seconds, server};
 use crate::controller::objects::{pod, service};
-
-#[tokio::test(start_paused = true)]
-async fn a_shut_down_controller_starts_no_sync() {
-    let mut harness = Harness::with([pod("a", 1, true)]).await;
-    harness.controller.shut_down();
-    harness.stopped().await;
-    harness.create(&service("web")).await;
-    harness.pass(seconds(5)).await;
-    assert_eq!(harness.requests(), [""; 0]);
-    assert_eq!(harness.controller.pending(), 0);
-}
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_finishes_queued_keys() {
@@ -48,29 +37,4 @@ async fn shutdown_finishes_all_writes_of_a_sync_in_progress() {
     harness.controller.shut_down();
     harness.stopped().await;
     assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retries_and_pauses_do_not_delay_shutdown() {
-    for retry_after in [None, Some(200)] {
-        let mut harness = Harness::with([pod("a", 1, true)]).await;
-        harness.fault(Fault::Refuse { status: 429, retry_after }, "create", usize::MAX);
-        harness.create(&service("web")).await;
-        harness.pass(seconds(50)).await;
-        let start = Instant::now();
-        harness.controller.shut_down();
-        harness.stopped().await;
-        assert!(start.elapsed() < millis(10));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_controller_waiting_for_its_caches_can_be_shut_down() {
-    let server = server([]);
-    let stall = Fault::Delay(seconds(3600));
-    server.add_fault(FaultRule::new(stall, |request| request.plural() == "pods"));
-    let mut harness = Harness::begin(&server, ControllerOptions::default());
-    harness.pass(seconds(10)).await;
-    harness.controller.shut_down();
-    harness.stopped().await;
 }

@@ -85,13 +85,3 @@ async fn answers_other_than_the_requested_list_are_errors() {
     holds  at 9
     ");
 }
-
-#[tokio::test(start_paused = true)]
-async fn equal_seeds_give_equal_delays() {
-    let outage = |seed| {
-        let options = kube_endpoint_informer::ReflectorOptions::new(seed);
-        play_for(20, options, vec![Answer::Unreachable, Answer::Unreachable, Answer::Unreachable])
-    };
-    assert_eq!(outage(1).await, outage(1).await);
-    assert_ne!(outage(1).await, outage(2).await);
-}

@@ -67,26 +67,6 @@ async fn an_outage_that_is_shorter_than_the_renew_deadline_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_is_lost_is_read_back() {
-    let server = server();
-    server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "create", "leases").times(1));
-    let mut a = start(&server, "a");
-    assert!(a.until_it_leads().await.0 < Duration::from_millis(10));
-    let writes = |server: &EmbeddedApiServer| server.writes().get("leases").copied().unwrap_or_default();
-    // The create, and the update that confirms it.
-    assert_eq!(writes(&server), 2);
-    server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "update", "leases").times(1));
-    pass(3).await;
-    assert_eq!(writes(&server), 4);
-    assert!(a.leads());
-    // The same happens to a release.
-    server.add_fault(FaultRule::on(Fault::ApplyAndLoseAnswer, "update", "leases").times(1));
-    a.stop(None);
-    assert_eq!(a.ended().await, Ok(Ended::Released));
-    assert_eq!(lease(&server)["spec"]["holderIdentity"], "");
-}
-
-#[tokio::test(start_paused = true)]
 async fn without_a_watch_a_standby_polls() {
     let refused = Fault::Refuse { status: 403, retry_after: None };
     for fault in
@@ -119,37 +99,6 @@ async fn a_watch_that_breaks_is_opened_again() {
     let opened = count(&server, |request| watches(request) && request.user_agent == "b");
     assert!((5..=16).contains(&opened), "{opened}");
     assert!(!b.is_over());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_is_lost_before_another_leads() {
-    let server = server();
-    let mut a = start(&server, "a");
-    a.until_it_leads().await;
-    let b = start(&server, "b");
-    pass(31).await;
-    // The server carries out its renewals, but it does not learn it.
-    server.add_fault(FaultRule::new(Fault::ApplyAndLoseAnswer, of("a")).times(7));
-    server.add_fault(FaultRule::new(Fault::LoseRequest, of("a")).after(7));
-    server.break_watches(of("a"));
-    let leaders = leaders_within(Duration::from_secs(60), &[&a, &b]).await;
-    assert_eq!(leaders.len(), 2, "{leaders:?}");
-    assert!(matches!(a.ended().await, Err(LeaderElectionError::RenewDeadline { .. })));
-    assert!(b.leads());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_answers_is_given_up() {
-    let server = server();
-    let mut a = start(&server, "a");
-    a.until_it_leads().await;
-    pass(1).await;
-    server.add_fault(FaultRule::new(Fault::NeverAnswer { applied: false }, |_| true));
-    let stopped = Instant::now();
-    a.stop(None);
-    let ended = a.ended().await;
-    assert!(matches!(ended, Ok(Ended::NotReleased { .. })), "{ended:?}");
-    assert_eq!(stopped.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]

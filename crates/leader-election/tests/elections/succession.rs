@@ -66,35 +66,3 @@ async fn a_killed_leader_is_replaced_when_its_lease_expires_whatever_the_clocks_
         assert_eq!(lease(&server)["spec"]["leaseTransitions"], 1);
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn three_candidates_that_start_together_and_end_one_after_the_other_never_lead_together() {
-    let server = server();
-    let mut candidates: Vec<Candidate> = ["a", "b", "c"].map(|name| start(&server, name)).into();
-    while !candidates.is_empty() {
-        let all: Vec<&Candidate> = candidates.iter().collect();
-        let leaders = leaders_within(Duration::from_secs(40), &all).await;
-        assert_eq!(leaders.len(), 1, "{leaders:?}");
-        let mut leader = candidates.remove(*leaders.first().unwrap());
-        assert!(leader.leads());
-        if candidates.len() == 1 {
-            leader.kill().await;
-        } else {
-            leader.stop(Some(writes(1)));
-            assert_eq!(leader.ended().await, Ok(Ended::Released));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_standby_that_stops_does_not_touch_the_lease() {
-    let server = server();
-    let mut a = start(&server, "a");
-    a.until_it_leads().await;
-    let mut b = start(&server, "b");
-    pass(1).await;
-    let before = lease(&server);
-    b.stop(Some(writes(1)));
-    assert_eq!(b.ended().await, Ok(Ended::Standby));
-    assert_eq!(lease(&server), before);
-}

@@ -123,29 +123,6 @@ async fn a_delete_that_fails_twice_delays_no_update_and_repeats_none() {
     assert_eq!(seconds, want.map(|(at, write)| (at, write.to_owned())));
 }
 
-/// Related to kubernetes#125638: the retry of the lost update finds that the cache, which does not
-/// show the update yet, has what is wanted.
-#[tokio::test(start_paused = true)]
-async fn an_update_whose_answer_was_lost_is_undone_as_soon_as_the_cache_shows_it() {
-    // The event of the update would start a sync after the batch period, as a write of another
-    // client does.
-    let options = changed(|options| options.batch_period = Duration::from_secs(20));
-    let harness = Harness::start(&server([service("web"), endpoints("web", &["192.0.2.1"])]), options).await;
-    harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
-    harness.requests();
-    harness.fault(Fault::ApplyAndLoseAnswer, "update", 1);
-    harness.put("endpoints", &endpoints("web", &["192.0.2.2"])).await;
-    harness.moment().await;
-    harness.put("endpoints", &endpoints("web", &["192.0.2.1"])).await;
-    harness.pass(Duration::from_secs(3)).await;
-    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.2]"], "the cache is behind");
-    harness.pass(Duration::from_secs(2)).await;
-    assert_eq!(harness.slices(), ["endpointslicemirroring [192.0.2.1]"]);
-    let requests = ["update endpointslices 200", "get endpointslices 200", "update endpointslices 200"];
-    assert_eq!(harness.requests(), requests);
-    harness.nothing_is_remembered().await;
-}
-
 /// The answer is wrong each time, as a proxy's may be. No event comes that starts a sync.
 #[tokio::test(start_paused = true)]
 async fn while_an_answer_differs_from_the_cache_the_server_is_asked_ever_more_slowly() {

@@ -1,21 +1,33 @@
-//! A controller with its own informers, on the embedded API server and under a paused clock.
+//! The harness of these tests, and their objects.
 
-use std::ops::Deref;
-use std::time::Duration;
-
-use kube_endpoint_api_client::ApiClient;
-use kube_endpoint_api_writer::{ApiWriter, Clock, EventRecorder, RequestLimiter};
-use kube_endpoint_controller_runtime::{ControllerContext, StateCounts};
-use kube_endpoint_core_model::{EndpointSlice, Endpoints, Service};
+use kube_endpoint_controller_runtime::Reconciler;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
-use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
-use kube_endpoint_mirroring::controller::EVENT_COMPONENT;
-use kube_endpoint_mirroring::{ControllerOptions, MirroringController, buckets};
-use kube_endpoint_testing::{Environment, Simulation, USER_AGENT, server_builder};
+use kube_endpoint_informer::Cluster;
+use kube_endpoint_mirroring::controller::{EVENT_COMPONENT, MirroringReconciler};
+use kube_endpoint_mirroring::{ControllerOptions, buckets};
+use kube_endpoint_testing::server_builder;
 use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use serde_json::{Value, json};
 
-pub(crate) struct Harness(Simulation<MirroringController>);
+use crate::simulated::{self, Simulated};
+
+pub(crate) type Harness = simulated::Harness<MirroringReconciler>;
+
+impl Simulated for MirroringReconciler {
+    const COMPONENT: &'static str = EVENT_COMPONENT;
+
+    fn buckets() -> Vec<(&'static str, Vec<f64>)> {
+        let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
+        let of_runtime = kube_endpoint_controller_runtime::buckets();
+        buckets().into_iter().chain(of_runtime).chain(of_queues).collect()
+    }
+
+    fn cluster() -> Cluster {
+        let cluster = Cluster::new(Self::kinds());
+        cluster.summarize_endpoints();
+        cluster
+    }
+}
 
 /// Returns a server that starts with these objects.
 pub(crate) fn server(objects: impl IntoIterator<Item = Value>) -> EmbeddedApiServer {
@@ -27,71 +39,6 @@ pub(crate) fn changed(change: impl FnOnce(&mut ControllerOptions)) -> Controller
     let mut options = ControllerOptions::default();
     change(&mut options);
     options
-}
-
-impl Harness {
-    /// Deletes everything and checks that the controller remembers nothing. Flow tests end with it.
-    pub(crate) async fn nothing_is_remembered(&self) {
-        self.remove_everything().await;
-        assert_eq!(self.controller.pending(), 0);
-        assert_eq!(self.controller.state_counts(), StateCounts::default());
-    }
-
-    /// Starts a controller on a server and waits two seconds for its first syncs.
-    pub(crate) async fn start(server: &EmbeddedApiServer, options: ControllerOptions) -> Self {
-        let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
-        let of_runtime = kube_endpoint_controller_runtime::buckets();
-        let buckets = buckets().into_iter().chain(of_runtime).chain(of_queues);
-        let harness =
-            Self(Simulation::begin(server, buckets, |environment| controller(environment, options)));
-        harness.pass(Duration::from_secs(2)).await;
-        harness
-    }
-
-    /// Aborts the controller, and returns the server.
-    pub(crate) async fn crash(self) -> EmbeddedApiServer {
-        self.0.crash().await
-    }
-
-    /// Returns the controller's events, sorted.
-    pub(crate) fn events(&self) -> Vec<String> {
-        self.0.events(EVENT_COMPONENT)
-    }
-}
-
-impl Deref for Harness {
-    type Target = Simulation<MirroringController>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-fn controller(environment: &mut Environment, options: ControllerOptions) -> MirroringController {
-    let client = ApiClient::for_tests(environment.service());
-    let cluster = Cluster::new([Kind::Services, Kind::EndpointSlices, Kind::Endpoints]);
-    cluster.summarize_endpoints();
-    let writer = ApiWriter::new(client.clone(), RequestLimiter::unlimited(), USER_AGENT);
-    let clock = Clock::starting_at(environment.now());
-    let (events, sending) = EventRecorder::new(EVENT_COMPONENT, writer.clone(), clock, 1);
-    let context = ControllerContext { cluster: cluster.clone(), writer, events, clock, seed: 1 };
-    let controller = MirroringController::new(context, options);
-    environment.spawn(sending);
-    watch::<EndpointSlice>(environment, &client, &cluster);
-    watch::<Service>(environment, &client, &cluster);
-    watch::<Endpoints>(environment, &client, &cluster);
-    environment.run(controller.clone().run());
-    environment.on_crash(move || cluster.remove_handlers());
-    controller
-}
-
-fn watch<T: Object>(environment: &mut Environment, client: &ApiClient, cluster: &Cluster) {
-    let (client, cluster) = (client.clone(), cluster.clone());
-    let options = ReflectorOptions::new(1);
-    environment.spawn(async move {
-        // A test that restores the server looks at what is still written by the old stores.
-        let _ = kube_endpoint_informer::run::<T>(client, cluster, options, std::future::pending()).await;
-    });
 }
 
 /// Returns a Service without a selector.

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_mirroring::{ControllerOptions, PlanOptions};
+use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::controller::harness::{Harness, changed, endpoints, made_of_pods, server, service, written_by};
+use crate::controller::harness::{Harness, endpoints, made_of_pods, server, service, written_by};
 
 const CONTROLLER: &str = "kube-controller-manager";
 
@@ -68,17 +68,6 @@ async fn truncated_endpoints_take_no_pod_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_that_mirroring_skips_take_none_away() {
-    let options = changed(|options| options.plan = PlanOptions::default().with_max_endpoints_per_subset(1));
-    let slice = vec!["192.0.2.1".to_owned()];
-    let user = written_by("kubectl", endpoints("web", &["192.0.2.1", "192.0.2.2"]));
-    let harness = orphaned(options, &[slice], user).await;
-    assert_eq!(harness.slices(), ["endpointslice [192.0.2.1]", "endpointslicemirroring [192.0.2.1]"]);
-    let told = |event: &&String| event.contains("cannot be mirrored (web-00)");
-    assert_eq!(harness.events().iter().filter(told).count(), 1, "{:?}", harness.events());
-}
-
-#[tokio::test(start_paused = true)]
 async fn endpoints_that_are_out_of_date_take_none_away() {
     let stale = written_by(CONTROLLER, endpoints("web", &["192.0.2.1"]));
     let harness = one(&["192.0.2.1", "192.0.2.2"], stale).await;
@@ -106,13 +95,6 @@ async fn a_user_who_points_the_service_elsewhere_gets_rid_of_the_old_pods() {
     assert_eq!(harness.slices(), ["endpointslicemirroring [198.51.100.1]"]);
     assert_eq!(harness.events(), [""; 0]);
     assert_eq!(harness.controller.pending(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_managed_fields_nothing_goes() {
-    let harness = one(&["192.0.2.1"], endpoints("web", &["198.51.100.1"])).await;
-    assert_eq!(harness.slices(), ["endpointslice [192.0.2.1]", "endpointslicemirroring [198.51.100.1]"]);
-    assert!(harness.events()[0].contains("do not say who wrote them"), "{:?}", harness.events());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,6 @@ mod harness;
 mod headless_label;
 mod kept_orphans;
 mod orphans;
-mod pauses;
 mod repair;
+mod skipped_addresses;
 mod telemetry;

@@ -6,16 +6,17 @@ use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_mirroring::ControllerOptions;
 use serde_json::{Value, json};
 
-use crate::controller::harness::{
-    Harness, changed, endpoints, fields_of, made_of_pods, server, service, written_by,
-};
+use crate::controller::harness::{Harness, changed, endpoints, fields_of, made_of_pods, server, service};
 
 const MADE: &str = "endpointslice [192.0.2.1]";
 const MIRRORED: &str = "endpointslicemirroring [192.0.2.1]";
 
 /// Returns a Service with a selector, a slice, and these Endpoints.
-async fn selecting(cleanup: bool, endpoints: Value) -> Harness {
-    let options = changed(|options| options.orphaned_slice_cleanup = cleanup);
+async fn selecting(endpoints: Value) -> Harness {
+    selecting_with(ControllerOptions::default(), endpoints).await
+}
+
+async fn selecting_with(options: ControllerOptions, endpoints: Value) -> Harness {
     let harness = Harness::start(&server([]), options).await;
     let mut service = service("web");
     service["spec"]["selector"] = json!({"app": "web"});
@@ -33,7 +34,7 @@ async fn lose_selector(harness: &Harness) {
 
 #[tokio::test(start_paused = true)]
 async fn orphaned_slices_are_deleted_once_mirrored_slices_exist() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.slices(), [MIRRORED]);
@@ -43,18 +44,8 @@ async fn orphaned_slices_are_deleted_once_mirrored_slices_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_gate_orphaned_slices_are_kept() {
-    let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
-    lose_selector(&harness).await;
-    harness.pass(Duration::from_secs(3600)).await;
-    assert_eq!(harness.slices(), [MADE, MIRRORED]);
-    assert_eq!(harness.writes(), ["create endpointslices 201"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn orphaned_slices_are_kept_until_the_cache_shows_mirrored_slices() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(4)).await;
@@ -66,7 +57,7 @@ async fn orphaned_slices_are_kept_until_the_cache_shows_mirrored_slices() {
 
 #[tokio::test(start_paused = true)]
 async fn orphaned_slices_are_kept_while_mirroring_fails() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Refuse { status: 500, retry_after: None }, "create", 3);
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
@@ -81,7 +72,7 @@ async fn orphaned_slices_are_kept_if_nothing_is_mirrored() {
     let mut skipped = endpoints("web", &["192.0.2.1"]);
     skipped["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     for nothing in [skipped, endpoints("web", &[]), endpoints("other", &["192.0.2.1"])] {
-        let harness = selecting(true, nothing).await;
+        let harness = selecting(nothing).await;
         lose_selector(&harness).await;
         harness.pass(Duration::from_secs(3600)).await;
         assert_eq!(harness.slices(), [MADE]);
@@ -98,23 +89,8 @@ async fn orphaned_slices_are_kept_if_nothing_is_mirrored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphaned_slices_of_a_family_that_is_not_mirrored_are_kept() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
-    let service = harness.get("services", "web").unwrap();
-    harness.create(&made_of_pods("web-pods6", &service, "2001:db8::1")).await;
-    lose_selector(&harness).await;
-    harness.pass(Duration::from_secs(3600)).await;
-    assert_eq!(harness.slices(), ["endpointslice [2001:db8::1]", MIRRORED]);
-    let by_a_user = written_by("kubectl", endpoints("web", &["192.0.2.1", "2001:db8::2"]));
-    harness.put("endpoints", &by_a_user).await;
-    harness.pass(Duration::from_secs(5)).await;
-    assert_eq!(harness.slices(), [MIRRORED, "endpointslicemirroring [2001:db8::2]"]);
-    harness.nothing_is_remembered().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn slices_of_other_managers_are_kept() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     let service = harness.get("services", "web").unwrap();
     let mut by_hand = made_of_pods("by-hand", &service, "192.0.2.2");
     by_hand["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody".into();
@@ -131,7 +107,7 @@ async fn slices_of_other_managers_are_kept() {
 /// A user has copied a slice with its labels and its owner.
 #[tokio::test(start_paused = true)]
 async fn slices_that_only_look_like_a_controllers_are_kept() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     let service = harness.get("services", "web").unwrap();
     let mut copied = made_of_pods("copied", &service, "192.0.2.1");
     copied["metadata"]["managedFields"] = fields_of("kubectl-create", "f:endpoints");
@@ -158,7 +134,7 @@ async fn slices_that_only_look_like_a_controllers_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn slices_are_kept_until_the_server_tells_who_made_them() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     let refuse = Fault::Refuse { status: 403, retry_after: None };
     harness.server.add_fault(FaultRule::on(refuse, "get", "endpointslices"));
     lose_selector(&harness).await;
@@ -174,7 +150,7 @@ async fn slices_are_kept_until_the_server_tells_who_made_them() {
 
 #[tokio::test(start_paused = true)]
 async fn an_orphaned_slice_that_appears_later_is_deleted() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
     let service = harness.get("services", "web").unwrap();
@@ -188,7 +164,7 @@ async fn an_orphaned_slice_that_appears_later_is_deleted() {
 /// The event of the other slice comes while the delete has no answer.
 #[tokio::test(start_paused = true)]
 async fn an_orphaned_slice_that_is_made_anew_before_the_answer_to_its_delete_is_deleted_too() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::DelayAnswer(Duration::from_secs(5)), "delete", 1);
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(2)).await;
@@ -207,7 +183,7 @@ async fn an_orphaned_slice_that_is_made_anew_before_the_answer_to_its_delete_is_
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_until_the_server_confirms_that_there_is_no_selector() {
     for fault in [Fault::Refuse { status: 403, retry_after: None }, Fault::LoseRequest] {
-        let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+        let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
         harness.server.add_fault(FaultRule::on(fault, "get", "services"));
         lose_selector(&harness).await;
         harness.pass(Duration::from_secs(600)).await;
@@ -220,7 +196,7 @@ async fn nothing_is_deleted_until_the_server_confirms_that_there_is_no_selector(
 
 #[tokio::test(start_paused = true)]
 async fn an_orphaned_slice_that_has_changed_is_kept() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Delay(Duration::from_secs(3)), "delete", 1);
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -234,7 +210,7 @@ async fn an_orphaned_slice_that_has_changed_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn slices_are_kept_if_the_selector_is_restored_before_the_cache_shows_it() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     harness.fault(Fault::Delay(Duration::from_secs(3)), "create", 1);
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(1)).await;
@@ -250,7 +226,8 @@ async fn slices_are_kept_if_the_selector_is_restored_before_the_cache_shows_it()
 
 #[tokio::test(start_paused = true)]
 async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
-    let harness = selecting(false, endpoints("web", &["192.0.2.1"])).await;
+    let without_cleanup = changed(|options| options.orphaned_slice_cleanup = false);
+    let harness = selecting_with(without_cleanup, endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.slices(), [MADE, MIRRORED]);
@@ -265,7 +242,7 @@ async fn slices_orphaned_while_stopped_are_deleted_at_the_start() {
 /// its address.
 #[tokio::test(start_paused = true)]
 async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_beside_a_kept_orphan() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.9"])).await;
     lose_selector(&harness).await;
     let mut deleted = 0;
     for _ in 0..6000 {
@@ -291,7 +268,7 @@ async fn mirrored_slices_that_are_deleted_at_once_are_created_ever_more_slowly_b
 
 #[tokio::test(start_paused = true)]
 async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_beside_a_kept_orphan() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.9"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.9"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
     let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
@@ -308,7 +285,7 @@ async fn an_update_that_a_webhook_undoes_is_repeated_ever_more_slowly_beside_a_k
 
 #[tokio::test(start_paused = true)]
 async fn labels_that_a_webhook_undoes_do_not_keep_orphans() {
-    let harness = selecting(true, endpoints("web", &["192.0.2.1"])).await;
+    let harness = selecting(endpoints("web", &["192.0.2.1"])).await;
     lose_selector(&harness).await;
     harness.pass(Duration::from_secs(5)).await;
     assert_eq!(harness.slices(), [MIRRORED]);

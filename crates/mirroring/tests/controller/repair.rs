@@ -146,15 +146,6 @@ async fn a_slice_whose_owner_reference_is_removed_gets_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slice_deleted_while_stopped_is_recreated_at_the_start() {
-    let harness = started(0).await;
-    harness.controller.shut_down();
-    harness.delete("endpointslices", &harness.slice()).await;
-    let harness = Harness::start(&harness.crash().await, ControllerOptions::default()).await;
-    assert!(is_mirrored(&harness));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_change_of_the_managed_by_label_starts_a_sync() {
     let manager = "endpointslice.kubernetes.io/managed-by";
     let harness = started(0).await;
@@ -171,31 +162,6 @@ async fn a_change_of_the_managed_by_label_starts_a_sync() {
     harness.pass(Duration::from_millis(1050)).await;
     assert!(is_mirrored(&harness), "the slice with another owner is deleted, and a new one is created");
     harness.nothing_is_remembered().await;
-}
-
-/// The watch reports no event for a slice that was created and deleted between two lists.
-#[tokio::test(start_paused = true)]
-async fn a_slice_created_and_deleted_between_two_lists_is_recreated() {
-    for answer_comes_after in [false, true] {
-        let harness = started(0).await;
-        harness.stall_watch("endpointslices", Duration::from_secs(5)).await;
-        if answer_comes_after {
-            harness.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
-        }
-        harness.create(&service("late")).await;
-        harness.create(&endpoints("late", &["192.0.2.7"])).await;
-        harness.pass(Duration::from_secs(1)).await;
-        for slice in harness.server.list("endpointslices") {
-            if slice["metadata"]["labels"]["kubernetes.io/service-name"] == "late" {
-                harness.delete("endpointslices", slice["metadata"]["name"].as_str().unwrap()).await;
-            }
-        }
-        harness.server.compact();
-        harness.pass(Duration::from_secs(60)).await;
-        let late = "endpointslicemirroring [192.0.2.7]".to_owned();
-        assert!(harness.slices().contains(&late), "{answer_comes_after}");
-        assert_eq!(harness.controller.pending(), 0);
-    }
 }
 
 /// kubernetes#107457. The restored server has passed all positions, so only the conflicts about the

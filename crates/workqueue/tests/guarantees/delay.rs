@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
-use crate::guarantees::{advance_to, millis, queue, secs, settle, take, take_all};
+use crate::guarantees::{millis, queue, secs, settle, take, take_all};
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_is_queued_at_its_time_and_not_before() {
@@ -24,13 +24,6 @@ async fn a_getter_wakes_at_the_time_of_a_delayed_key() {
     queue.add_after("a", millis(1234));
     assert_eq!(queue.get().await, Some("a"));
     assert_eq!(start.elapsed(), millis(1234));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delay_of_zero_is_an_add() {
-    let queue = queue();
-    queue.add_after("a", Duration::ZERO);
-    assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
 }
 
 /// Adds one key with these delays, one after the other. It must be queued once, at `expected`. All
@@ -57,50 +50,6 @@ async fn the_earlier_of_two_delays_applies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_times_are_compared_and_not_the_delays() {
-    let queue = queue();
-    let start = Instant::now();
-    queue.add_after("a", millis(100));
-    advance(millis(80)).await;
-    queue.add_after("a", millis(50));
-    assert_eq!(queue.get().await, Some("a"));
-    assert_eq!(start.elapsed(), millis(100));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_added_is_queued_now_and_stays_delayed() {
-    let queue = queue();
-    queue.add_after("a", secs(1));
-    queue.add("a");
-    assert_eq!((queue.len(), queue.waiting_len()), (1, 1));
-    assert_eq!(take_all(&queue), ["a"]);
-    advance(secs(1)).await;
-    assert_eq!(take_all(&queue), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_ready_while_queued_is_processed_once() {
-    let queue = queue();
-    queue.add_after("a", secs(1));
-    queue.add("a");
-    advance(secs(1)).await;
-    assert_eq!((queue.len(), queue.waiting_len()), (1, 0));
-    assert_eq!(take_all(&queue), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_is_ready_during_processing_is_queued_after_done() {
-    let queue = queue();
-    queue.add("a");
-    assert_eq!(take(&queue), Some("a"));
-    queue.add_after("a", secs(1));
-    advance(secs(2)).await;
-    assert_eq!(take(&queue), None);
-    queue.done(&"a");
-    assert_eq!(take_all(&queue), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn delayed_keys_are_queued_in_the_order_of_their_times() {
     let queue = queue();
     for (key, delay) in [("late", 30), ("first", 10), ("second", 10), ("middle", 20)] {
@@ -108,15 +57,6 @@ async fn delayed_keys_are_queued_in_the_order_of_their_times() {
     }
     advance(millis(30)).await;
     assert_eq!(take_all(&queue), ["first", "second", "middle", "late"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_that_was_ready_comes_before_one_added_later() {
-    let queue = queue();
-    queue.add_after("delayed", millis(10));
-    advance(millis(20)).await;
-    queue.add("added");
-    assert_eq!(take_all(&queue), ["delayed", "added"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,32 +145,4 @@ async fn the_longest_delay_does_not_overflow() {
     queue.add_after("a", secs(1));
     assert_eq!(queue.get().await, Some("a"));
     assert_eq!(queue.waiting_len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rate_limited_key_waits_longer_after_each_failure_until_forgotten() {
-    let queue = queue();
-    let mut waits = Vec::new();
-    for round in 0..5 {
-        if round == 3 {
-            queue.forget(&"a");
-        }
-        let start = Instant::now();
-        queue.add_rate_limited("a");
-        assert_eq!(queue.get().await, Some("a"));
-        queue.done(&"a");
-        waits.push((start.elapsed().as_secs(), queue.num_requeues(&"a")));
-    }
-    assert_eq!(waits, [(1, 1), (2, 2), (4, 3), (1, 1), (2, 2)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn forgetting_a_key_does_not_change_its_delay() {
-    let queue = queue();
-    let start = Instant::now();
-    queue.add_rate_limited("a");
-    queue.forget(&"a");
-    assert_eq!((queue.num_requeues(&"a"), queue.waiting_len()), (0, 1));
-    advance_to(start, secs(1)).await;
-    assert_eq!(take(&queue), Some("a"));
 }

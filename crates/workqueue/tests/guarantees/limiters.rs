@@ -65,27 +65,6 @@ fn with_a_base_of_zero_no_key_is_delayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bucket_gives_100_at_once_and_then_one_every_100_ms() {
-    let bucket = TokenBucket::per_second(nonzero(10), nonzero(100));
-    for place in 1..=100 {
-        assert_eq!(bucket.reserve(), Duration::ZERO, "place {place}");
-    }
-    for place in 1..=1000 {
-        assert_eq!(bucket.reserve(), millis(100 * place), "place {}", 100 + place);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn delays_of_the_bucket_shrink_as_time_passes() {
-    let bucket = TokenBucket::per_second(nonzero(10), nonzero(2));
-    assert_eq!([bucket.reserve(), bucket.reserve(), bucket.reserve()], [millis(0), millis(0), millis(100)]);
-    advance(millis(30)).await;
-    assert_eq!(bucket.reserve(), millis(170));
-    advance(millis(170)).await;
-    assert_eq!(bucket.reserve(), millis(100), "exactly empty");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_token_that_is_too_far_away_is_not_reserved() {
     let bucket = TokenBucket::new(10.0, 1).unwrap();
     assert_eq!(bucket.reserve_within(millis(0)), Some(millis(0)));
@@ -95,25 +74,6 @@ async fn a_token_that_is_too_far_away_is_not_reserved() {
     assert_eq!(bucket.reserve_within(millis(100)), Some(millis(100)));
     assert_eq!(bucket.reserve_within(millis(150)), None);
     assert_eq!(bucket.reserve(), millis(200));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_bucket_refills_by_fractions_of_a_token() {
-    let bucket = TokenBucket::per_second(nonzero(10), nonzero(1));
-    assert_eq!(bucket.reserve(), Duration::ZERO);
-    advance(millis(60)).await;
-    assert_eq!(bucket.reserve(), millis(40));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_bucket_never_holds_more_than_its_burst() {
-    let bucket = TokenBucket::per_second(nonzero(10), nonzero(3));
-    advance(secs(3600)).await;
-    let waits: Vec<_> = (0..5).map(|_| bucket.reserve().as_millis()).collect();
-    assert_eq!(waits, [0, 0, 0, 100, 200]);
-    advance(secs(3600)).await;
-    let waits: Vec<_> = (0..5).map(|_| bucket.reserve().as_millis()).collect();
-    assert_eq!(waits, [0, 0, 0, 100, 200]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,5 @@
-//! The guarantees of the queue, its limiters and its worker loop. Each has a test of its name.
+//! The guarantees of the queue, its limiters and its worker loop. `model` compares each call with a
+//! model. The other tests are about what a model does not see: waking, urgency, metrics, workers.
 
 mod causes;
 mod delay;
@@ -14,7 +15,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use kube_endpoint_workqueue::{ItemExponentialFailureRateLimiter, Key, WorkQueue};
-use tokio::time::{Instant, advance};
 
 /// Returns a queue that delays failed keys by 1 s, 2 s, 4 s and so on up to 60 s, without a bucket.
 fn queue<K: Key>() -> WorkQueue<K> {
@@ -41,11 +41,6 @@ fn millis(millis: u64) -> Duration {
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
-}
-
-/// Advances the paused clock to `at` after `start`.
-async fn advance_to(start: Instant, at: Duration) {
-    advance((start + at).saturating_duration_since(Instant::now())).await;
 }
 
 /// Runs all other tasks until they wait. No time passes.

@@ -5,48 +5,6 @@ use futures::FutureExt;
 use crate::guarantees::{queue, secs, settle, take};
 
 #[tokio::test(start_paused = true)]
-async fn get_returns_none_when_shut_down_and_empty() {
-    let queue = queue::<&str>();
-    queue.shut_down();
-    assert!(queue.is_shutting_down());
-    assert_eq!(queue.get().await, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_queued_before_a_shut_down_are_still_returned() {
-    let queue = queue();
-    queue.add("a");
-    queue.add("b");
-    queue.shut_down();
-    assert_eq!(queue.get().await, Some("a"));
-    assert_eq!(queue.get().await, Some("b"));
-    assert_eq!(queue.get().await, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_added_after_a_shut_down_are_dropped() {
-    let queue = queue();
-    queue.shut_down();
-    queue.add("a");
-    queue.add_after("b", secs(1));
-    queue.add_rate_limited("c");
-    assert_eq!((queue.len(), queue.waiting_len()), (0, 0));
-    assert_eq!(queue.get().await, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn delayed_keys_are_dropped_by_a_shut_down() {
-    let queue = queue();
-    queue.add_after("ready", secs(1));
-    queue.add_after("later", secs(2));
-    tokio::time::advance(secs(1)).await;
-    queue.shut_down();
-    assert_eq!(queue.get().await, Some("ready"), "its delay was over in time");
-    assert_eq!(queue.get().await, None);
-    assert_eq!(queue.waiting_len(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_shut_down_wakes_every_getter() {
     let queue = queue::<&str>();
     queue.add_after("later", secs(60));
@@ -61,18 +19,6 @@ async fn a_shut_down_wakes_every_getter() {
     for getter in getters {
         assert_eq!(getter.await.unwrap(), None);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_added_during_processing_is_queued_again_even_after_a_shut_down() {
-    let queue = queue();
-    queue.add("a");
-    assert_eq!(take(&queue), Some("a"));
-    queue.add("a");
-    queue.shut_down();
-    assert_eq!(queue.get().await, None, "nothing can be taken now");
-    queue.done(&"a");
-    assert_eq!(queue.get().await, Some("a"));
 }
 
 #[tokio::test(start_paused = true)]

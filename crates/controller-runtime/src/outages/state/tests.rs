@@ -134,43 +134,6 @@ fn ten_thousand_keys_are_woken_within_ten_seconds_of_the_first_success_and_each_
     assert!(bed.state.keys.is_empty());
 }
 
-/// The client's rate limit delays the writes of the woken keys, and so the successes that wake
-/// others.
-#[test]
-fn ten_thousand_keys_are_written_at_the_rate_limit_of_the_client_after_an_outage_of_200_seconds() {
-    const KEYS: usize = 10_000;
-    const QPS: usize = 500;
-    let mut bed = Bed::new();
-    for number in 0..KEYS {
-        bed.fails(0.0, id(0, number), Update, unknown());
-    }
-    // These are the probes during the outage.
-    for period in 1..=10 {
-        for (at, id, _) in bed.run(20.0 * f64::from(period)) {
-            bed.fails(at, id, Update, unknown());
-        }
-    }
-    let mut limited = std::collections::VecDeque::new();
-    let mut written = 0;
-    let mut last = 0;
-    // From the end of the outage on, the client sends five writes each hundredth of a second.
-    for tick in 0..4500 {
-        let now = bed.at(200.0 + f64::from(tick) / 100.0);
-        limited.extend(bed.state.step(now).0);
-        for (id, _) in limited.drain(..limited.len().min(QPS / 100)) {
-            bed.state.wrote(id.member, Update, now);
-            assert!(bed.state.succeeded(&id, now), "{id:?} is written once");
-            written += 1;
-            last = tick;
-        }
-    }
-    assert_eq!(written, KEYS);
-    // The bound is the wait for the probe, and the time that the rate limit needs for all keys.
-    let bound = 100 * (20 + KEYS / QPS + 1);
-    assert!(last as usize <= bound, "the last one after {last} hundredths of a second");
-    assert!(bed.state.keys.is_empty() && limited.is_empty());
-}
-
 #[test]
 fn a_success_of_any_controller_has_one_key_tried_at_once_and_again_after_ten_seconds() {
     let mut bed = Bed::new();

@@ -248,19 +248,6 @@ mod tests {
     }
 
     #[test]
-    fn a_readiness_gate_keeps_the_pod_from_being_ready() {
-        let pod = ready(web(json!({"readinessGates": [{"conditionType": "example.com/up"}]})), at(1));
-        let found = condition(&pod, "Ready").unwrap();
-        assert_eq!((found.text("status"), found.text("reason")), ("False", "ReadinessGatesNotReady"));
-        let message = found.text("message");
-        assert_eq!(
-            message,
-            "corresponding condition of pod readiness gate \"example.com/up\" does not exist."
-        );
-        assert!(has_ready_containers(&pod));
-    }
-
-    #[test]
     fn the_conditions_of_readiness_gates_belong_to_whoever_writes_them() {
         let gates = json!({"readinessGates": [{"conditionType": "example.com/up"}]});
         let check = |kind: &str, message: Option<&str>, want: bool| {
@@ -284,24 +271,6 @@ mod tests {
         let mut old = pod;
         old.set("status", json!({}));
         assert!(!is_taken_over(&old, &new));
-    }
-
-    #[test]
-    fn a_readiness_gate_makes_the_pod_ready_and_unready() {
-        let gated = web(json!({"readinessGates": [{"conditionType": "example.com/up"}]}));
-        let ready_at = |pod: &Value| {
-            let found = condition(pod, "Ready").unwrap();
-            [found.text("status"), found.text("lastTransitionTime")].map(str::to_owned)
-        };
-        let mut pod = ready(gated.clone(), at(1));
-        assert!(!has_old_readiness(&gated) && !has_old_readiness(&pod));
-        for (second, status) in [(5, "True"), (9, "False"), (12, "True")] {
-            set_condition(&mut pod, "example.com/up", status, None, at(second));
-            assert!(has_old_readiness(&pod));
-            pod = ready(pod, at(second));
-            assert!(!has_old_readiness(&pod));
-            assert_eq!(ready_at(&pod), [status.to_owned(), rfc3339(at(second))]);
-        }
     }
 
     #[test]

@@ -7,24 +7,6 @@ use crate::protocol::common::*;
 const NOW: Value = Value::Null;
 
 #[tokio::test(start_paused = true)]
-async fn deletion_of_most_kinds_returns_a_status() {
-    let (server, raw) = started();
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    let created = raw.post(slices, &slice("x")).await.expect(201);
-    let status = raw.delete(&format!("{slices}/x"), &NOW).await.expect(200);
-    assert_eq!((status["kind"].as_str(), status["status"].as_str()), (Some("Status"), Some("Success")));
-    assert_eq!(
-        status["details"],
-        json!({
-            "name": "x", "group": "discovery.k8s.io", "kind": "endpointslices", "uid": created["metadata"]["uid"],
-        })
-    );
-    assert_eq!(server.count("endpointslices"), 0);
-    let message = raw.delete(&format!("{slices}/x"), &NOW).await.refused(404, "NotFound");
-    assert_eq!(message, "endpointslices.discovery.k8s.io \"x\" not found");
-}
-
-#[tokio::test(start_paused = true)]
 async fn deleting_a_service_deletes_its_endpoints() {
     let (server, raw) = started();
     let first = raw.post(SERVICES, &service("web")).await.expect(201);

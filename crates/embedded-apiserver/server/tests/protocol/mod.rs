@@ -17,7 +17,6 @@ mod recorded_bodies;
 mod recorded_kubelet;
 mod replicas;
 mod restore;
-mod reviews;
 mod tls;
 mod unusual_input;
 mod watch;

@@ -130,37 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn several_services_of_several_namespaces_have_one_cause() {
-        let quiet = ("quiet", None);
-        let three = [("a", Some(50)), ("a", Some(60)), ("b", Some(70)), quiet];
-        assert_eq!(found(&three, Some(40), false), Some(3));
-        assert_eq!(found(&three, None, false), Some(3));
-        // The time of the change of one is not known: a pod was deleted.
-        let four = [three[0], three[1], three[2], ("c", Some(10))];
-        assert_eq!(found(&four, Some(40), false), Some(4));
-    }
-
-    #[test]
     fn all_services_of_one_namespace_have_one_cause_if_there_are_no_others() {
         assert_eq!(found(&[("a", Some(50)), ("a", Some(60))], Some(40), false), Some(2));
         assert_eq!(found(&[("a", Some(50)), ("a", Some(60)), ("b", None)], Some(40), false), None);
-    }
-
-    #[test]
-    fn nothing_is_said_about_the_cluster_if_a_controller_works() {
-        let three = [("a", Some(50)), ("a", Some(60)), ("b", Some(70)), ("b", None)];
-        assert_eq!(found(&three, Some(80), false), None);
-        assert_eq!(found(&three, Some(80), true), None);
-        assert_eq!(found(&three, Some(55), false), None);
-    }
-
-    #[test]
-    fn one_broken_service_or_namespace_is_no_unserved_cluster() {
-        assert_eq!(found(&[("a", Some(50))], None, false), None);
-        assert_eq!(found(&[("a", Some(50)), ("b", None), ("c", None)], None, false), None);
-        let one_namespace = [("a", Some(50)), ("a", Some(60)), ("a", Some(70)), ("b", None)];
-        assert_eq!(found(&one_namespace, None, false), None);
-        assert_eq!(found(&[("a", None), ("b", None)], None, true), None);
     }
 
     #[test]

@@ -79,30 +79,6 @@ fn values_of_every_kind_are_decoded() {
 }
 
 #[test]
-fn embedded_messages_and_quantities_are_decoded() {
-    let empty_dir = bytes(2, "");
-    let volume = [bytes(1, "scratch"), bytes(2, empty_dir)].concat();
-    let limit = [bytes(1, "cpu"), bytes(2, bytes(1, "500m"))].concat();
-    let container = [bytes(1, "main"), bytes(8, bytes(1, limit)), bytes(10, bytes(1, bytes(1, "")))].concat();
-    let text = body("v1", "Pod", &[bytes(2, [bytes(1, volume), bytes(2, container)].concat())]);
-    let expected = json!({"apiVersion": "v1", "kind": "Pod", "spec": {
-        "volumes": [{"name": "scratch", "emptyDir": {}}],
-        "containers": [{"name": "main", "resources": {"limits": {"cpu": "500m"}}, "livenessProbe": {"exec": {}}}],
-    }});
-    assert_eq!(to_json(&text, pods()), Ok(expected));
-}
-
-#[test]
-fn delete_options_of_any_group_are_decoded() {
-    let options = [number(1, 0), bytes(2, bytes(1, "uid-1")), bytes(4, "Background")];
-    let expected = json!({
-        "apiVersion": "policy/v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
-        "preconditions": {"uid": "uid-1"}, "propagationPolicy": "Background",
-    });
-    assert_eq!(to_json(&body("policy/v1", "DeleteOptions", &options), pods()), Ok(expected));
-}
-
-#[test]
 fn malformed_bodies_are_refused() {
     let namespace = body("v1", "Namespace", &[bytes(1, bytes(1, "shop"))]);
     for length in 0..namespace.len() {
