@@ -94,3 +94,31 @@ fn verdict(json: &[u8]) -> Option<String> {
     let code = text("code").or_else(|| verdict["code"]["code"].as_str()).unwrap_or("-");
     Some(format!("{} {code} {}", text("status")?, text("message")?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_clients_contradict_is_marked() {
+        let answer = |failed: bool| match failed {
+            false => Ok(("web-1".to_owned(), "follows".to_owned())),
+            true => Err("refused".to_owned()),
+        };
+        let requests = |failed: usize| -> Vec<Request> {
+            (0..10)
+                .map(|it| Request { at: 100.0 + it as f64 / 10.0, took: 1.0, answer: answer(it < failed) })
+                .collect()
+        };
+        let row = |failed, verdict| row(90.0, 100.0, 101.0, verdict, &requests(failed));
+        insta::assert_snapshot!(
+            [row(2, "ok EP000"), row(3, "ok EP000"), row(8, "down EP030"), row(7, "down EP030")].join("\n"),
+            @r"
+        10.0 s to   11.0 s: 2 of 10 requests failed: ok EP000
+        10.0 s to   11.0 s: 3 of 10 requests failed **differs**: ok EP000
+        10.0 s to   11.0 s: 8 of 10 requests failed: down EP030
+        10.0 s to   11.0 s: 7 of 10 requests failed **differs**: down EP030
+        "
+        );
+    }
+}

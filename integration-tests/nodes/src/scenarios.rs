@@ -39,8 +39,6 @@ enum Scenario {
     Killed,
     /// A node is drained, and takes pods again.
     Drain,
-    /// The API server goes back to what it stored 30 s before, in a rollout.
-    Restore,
     /// Rollouts of a Service that prefers pods of the client's node or zone, or insists on the node.
     Near,
     /// The leader of two replicas crashes.
@@ -179,7 +177,6 @@ impl Bed<'_> {
                 // So that pods are on both nodes in the next round.
                 restart(cluster)
             }),
-            Scenario::Restore => self.compare("etcd is restored", &POLITE, restore),
             Scenario::Near => self.near(),
             Scenario::Crash => self.crash(false),
             Scenario::CrashOfAddon => self.crash(true),
@@ -385,19 +382,6 @@ fn kill_each(cluster: &Cluster) -> anyhow::Result<()> {
         Command::new("kill").args(["-s", "KILL", &process]).status()?;
         sleep(Duration::from_secs(3));
     }
-    cluster.wait_for("web")
-}
-
-/// The state of before is that of a moment in a rollout.
-fn restore(cluster: &Cluster) -> anyhow::Result<()> {
-    cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-    sleep(Duration::from_secs(3));
-    cluster.output(&["save"])?;
-    sleep(Duration::from_secs(30));
-    cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-    sleep(Duration::from_secs(3));
-    cluster.output(&["restore"])?;
-    sleep(Duration::from_secs(60));
     cluster.wait_for("web")
 }
 

@@ -4,6 +4,7 @@ use kube_endpoint_core_model::LeftOut;
 
 use crate::facts::age;
 use crate::facts::details::{ContainerKind, ContainerState, Probe, RunState};
+use crate::facts::pod_details::PodDetails;
 use crate::findings::pod::{Cause, WAITS, called};
 use crate::findings::pod_reason::{reported, such_as};
 use crate::findings::prelude::*;
@@ -17,8 +18,8 @@ about! {
     /// `failureThreshold` times `periodSeconds` of a startup probe, the same of a readiness probe
     /// but at least 30 seconds, five minutes for images once the pod has a network, and 30 seconds
     /// for each step about which nothing says more, such as the scheduler, an init container or a
-    /// readiness gate. It needs that no container of the pod was restarted, and that the node is
-    /// ready. After it, the finding is the one that names what keeps the pod. If another pod of the
+    /// readiness gate. It needs that the pod was never ready, that none of its containers was
+    /// restarted, and that the node is ready. After it, the finding is the one that names what keeps the pod. If another pod of the
     /// same template has failed, this one is no progress: the severity is warning.
     EP101 "pod-starting" Info
     "The pod is starting, within what its own specification allows."
@@ -83,7 +84,7 @@ impl PodFinding for PodStarting {
         let details = pod.details?;
         let was_restarted = details.containers.iter().any(ContainerState::has_run_before);
         let is_on_ready_node = pod.pod.node_name.is_none() || pod.node.is_some_and(|node| node.ready);
-        if !is_nowhere || was_restarted || !is_on_ready_node {
+        if !is_nowhere || was_restarted || was_ready(pod, details) || !is_on_ready_node {
             return None;
         }
         let Step { waits_for, container, gate, since, allowed } = step(pod)?;
@@ -216,6 +217,18 @@ fn step<'a>(pod: &'a Judged<'_>) -> Option<Step<'a>> {
     }
 }
 
+/// Returns true if a container started before the pod was last found not ready: the kubelet says so
+/// before the first start, too, so the pod was ready in between. Its containers may have ended since
+/// then, before the kubelet counts a restart.
+fn was_ready(pod: &Judged<'_>, details: &PodDetails) -> bool {
+    let not_ready = pod.not_ready_since();
+    let mut starts = details.containers.iter().filter_map(|container| match container.state {
+        RunState::Running { since } => since,
+        _ => None,
+    });
+    not_ready.is_some_and(|not_ready| starts.any(|start| start < not_ready))
+}
+
 /// Returns what a container waits for that runs and is not ready.
 fn running(container: &ContainerState) -> Option<Step<'_>> {
     let RunState::Running { since } = container.state else { return None };
@@ -282,5 +295,15 @@ mod tests {
         let mut restarted = pod(5, json!({}));
         restarted["status"]["containerStatuses"][0]["restartCount"] = json!(1);
         assert_ne!(code_of(restarted), Code::PodStarting);
+    }
+
+    /// A kubelet that finds the end of a process by a probe writes this, and counts the restart later.
+    #[test]
+    fn a_pod_that_was_ready_does_not_start() {
+        let mut ready_before = pod(20, json!({}));
+        let conditions = ready_before["status"]["conditions"].as_array_mut().unwrap();
+        let ready = conditions.iter_mut().find(|it| it["type"] == "Ready").unwrap();
+        ready["lastTransitionTime"] = json!("2026-01-01T00:09:59Z");
+        assert_eq!(code_of(ready_before), Code::ContainerNotReady);
     }
 }
