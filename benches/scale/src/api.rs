@@ -37,7 +37,7 @@ impl Api {
     /// Reads the kubeconfig, without a request to the server.
     pub(crate) async fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
         let named = || format!("kubeconfig {}", kubeconfig.display());
-        let read = read_kubeconfig(Some(kubeconfig)).with_context(named)?;
+        let read = read_kubeconfig(Some(kubeconfig))?;
         let mut config = Config::from_custom_kubeconfig(read.clone(), &KubeConfigOptions::default())
             .await
             .with_context(named)?;

@@ -223,7 +223,7 @@ fn errors_say_what_is_wrong() {
     check(scale().args(["--pods=0"]), &["--pods", "must be at least 1"]);
     check(
         scale().args(["--command=x", "--kubeconfig=/no/such/file"]),
-        &["kubeconfig /no/such/file", "No such file"],
+        &["kubeconfig /no/such/file does not exist"],
     );
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 /// The time in which kube-proxy programs what the slices say.
 const PROXY: f64 = 1.0;
 
-/// What the plugin said of the Service `web`, from the start of the command to its end.
+/// The answer of the plugin about the Service `web`, from the start of the command to its end.
 #[derive(Clone, Debug, PartialEq)]
 struct Explained {
     begin: f64,
