@@ -70,7 +70,9 @@ pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, UnreadableKube
     let (mut found, mut absent): (Option<Kubeconfig>, _) = (None, None);
     for path in paths(path) {
         match read_file(&path) {
-            Ok(read) => {
+            Ok(mut read) => {
+                // `kubectl config unset current-context` leaves an empty name, which names nothing.
+                read.current_context = read.current_context.filter(|name| !name.is_empty());
                 let merged = found.unwrap_or_default().merge(read);
                 found = Some(merged.map_err(|error| UnreadableKubeconfig::of(&path, error))?);
             }

@@ -36,7 +36,7 @@ impl Reader {
         now: &(dyn Fn() -> Timestamp + Sync),
     ) -> Result<Explained, ReadError> {
         let mut notes = Vec::new();
-        let mut explained = self.explain_once(key, options, now, &mut notes).await?;
+        let mut explained = self.explained(key, options, now, &mut notes, None).await?;
         if self.reads_again && explained.explanation.codes().into_iter().any(Code::may_be_under_way) {
             tokio::time::sleep(BETWEEN_READINGS).await;
             let gone = explained.objects.gone_pods();
@@ -48,22 +48,8 @@ impl Reader {
         Ok(explained)
     }
 
-    /// Reads and explains a Service once. It adds to `notes` what could not be read.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::explain_service`].
-    pub async fn explain_once(
-        &self,
-        key: &ObjectKey,
-        options: &Options,
-        now: &(dyn Fn() -> Timestamp + Sync),
-        notes: &mut Vec<String>,
-    ) -> Result<Explained, ReadError> {
-        self.explained(key, options, now, notes, None).await
-    }
-
-    /// `gone` are the pods that were gone at the reading before, if there was one.
+    /// Reads and explains a Service once, and adds to `notes` what could not be read. `gone` are
+    /// the pods that were gone at the reading before, if there was one.
     async fn explained(
         &self,
         key: &ObjectKey,

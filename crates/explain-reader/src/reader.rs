@@ -391,6 +391,14 @@ impl Reader {
             })
             .cloned()
             .collect();
+        let may_be_named =
+            |key: &ObjectKey| reading.objects.service(key).is_some_and(|service| service.selector.is_none());
+        if selecting.is_empty() || reading.objects.services().any(may_be_named) {
+            let kind = Resource::SLICES;
+            let slices = self.add(&mut reading.objects, kind, Some(namespace), ListParams::default()).await;
+            let note = forbidden(slices, kind, Some(namespace))?;
+            note.iter().for_each(|note| reading.not_read(kind, note));
+        }
         let mut nodes = BTreeSet::new();
         let mut all_nodes = false;
         for service in &selecting {
@@ -410,14 +418,6 @@ impl Reader {
             }
         }
         self.nodes(&mut reading, nodes, all_nodes).await?;
-        let may_be_named =
-            |key: &ObjectKey| reading.objects.service(key).is_some_and(|service| service.selector.is_none());
-        if selecting.is_empty() || reading.objects.services().any(may_be_named) {
-            let kind = Resource::SLICES;
-            let slices = self.add(&mut reading.objects, kind, Some(namespace), ListParams::default()).await;
-            let note = forbidden(slices, kind, Some(namespace))?;
-            note.iter().for_each(|note| reading.not_read(kind, note));
-        }
         self.naming(&mut reading, key, &selecting).await?;
         let pods = reading.objects.pods_of(&key.namespace).cloned().collect();
         self.warnings(&mut reading, namespace, pods).await?;

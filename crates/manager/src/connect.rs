@@ -1,6 +1,7 @@
 //! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service
 //! account.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -81,11 +82,19 @@ fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
     if url.host().is_none_or(str::is_empty) { Err(invalid()) } else { Ok(url) }
 }
 
+/// Returns the value of `KUBECONFIG`, if it names a file.
+fn named() -> Option<OsString> {
+    std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty())
+}
+
 /// Returns the configuration of the default locations, or that of the pod's service account.
 async fn infer() -> Result<Config, ConnectError> {
     let read = match read_kubeconfig(None) {
-        Ok(kubeconfig) => of_kubeconfig(kubeconfig).await.map_err(|_| ConnectError::NotFound),
-        Err(error) if error.is_missing() => Err(ConnectError::NotFound),
+        Ok(kubeconfig) => of_kubeconfig(kubeconfig).await.map_err(|error| {
+            let path = named().unwrap_or_else(|| "~/.kube/config".into()).into();
+            ConnectError::Kubeconfig { path, why: causes(&error) }
+        }),
+        Err(error) if error.is_missing() && named().is_none() => Err(ConnectError::NotFound),
         Err(error) => Err(error.into()),
     };
     read.or_else(|error| Config::incluster().map_err(|_| error))

@@ -39,7 +39,7 @@ enum Scenario {
     Killed,
     /// A node is drained, and takes pods again.
     Drain,
-    /// Rollouts of a Service that prefers pods of the client's node or zone, or insists on the node.
+    /// Rollouts of a Service that prefers, or insists on, pods near the client.
     Near,
     /// The leader of two replicas crashes.
     Crash,
@@ -246,7 +246,7 @@ impl Bed<'_> {
         Ok(Figures::new(rounds, &requests, delays))
     }
 
-    /// Clients on `nodes` that ask the Service `web`, and perhaps one that asks for its explanation.
+    /// Clients on `nodes` that ask the Service `web`, and with `--explain` for its explanation.
     fn clients(&self, nodes: &[&str]) -> anyhow::Result<Clients> {
         let traffic = Traffic::new(self.cluster, &self.options.folder, self.options.rate, nodes)?;
         let program = self.options.explain.as_deref();

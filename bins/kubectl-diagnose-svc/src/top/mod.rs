@@ -174,8 +174,7 @@ async fn explained(
     options: &Options,
     layout: Layout,
 ) -> (String, anyhow::Result<Document>) {
-    let mut notes = Vec::new();
-    let read = reader.explain_once(&key, options, &current_time, &mut notes).await;
+    let read = reader.explain_service(&key, options, &current_time).await;
     let document = read.map(|it| it.explanation.text(layout, it.at)).map_err(Into::into);
     (format!("Service {key}"), document)
 }

@@ -1,5 +1,6 @@
 //! Tests with keys whose writes fail for a long time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::RuntimeOptions;
@@ -79,6 +80,57 @@ async fn the_event_of_a_failure_is_recorded_when_the_error_changes() {
         assert_eq!(failed, 16);
         assert_eq!(bed.recorded_events(), expected, "{slow_retries}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_failed_in_an_outage_are_synced_when_one_write_succeeds() {
+    for (status, woken) in [(503, true), (401, true), (403, true), (422, true), (413, false)] {
+        let bed = TestBed::new();
+        outage(&bed, refuse(status), 2000);
+        let keys: Vec<_> = (0..20).map(|number| ObjectKey::new("default", format!("web-{number}"))).collect();
+        bed.fill_with(keys);
+        bed.pass(1999).await;
+        assert_eq!(bed.server.count("endpointslices"), 0);
+        let before = bed.syncs().len();
+        assert!(before >= 20 * 16, "all retries failed");
+        bed.pass(1).await;
+        bed.add_service("new");
+        bed.pass(2).await;
+        let done = bed.server.count("endpointslices");
+        if woken {
+            assert_eq!(done, 21, "{status}");
+        } else {
+            assert!(done < 5, "{done} after {status}: a refusal says nothing about other objects");
+        }
+    }
+}
+
+/// The outage outlasts all retries of the endpoints controller for one key. Ten thousand keys that
+/// fail together share one bucket of ten retries a second, so the last one would wait for a quarter
+/// of an hour.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_keys_are_tried_within_30_seconds_of_the_end_of_an_outage_of_200_seconds() {
+    const KEYS: usize = 10_000;
+    let bed = TestBed::new();
+    outage(&bed, refuse(503), 200);
+    bed.fill_with((0..KEYS).map(|number| ObjectKey::new("default", format!("web-{number:05}"))));
+    bed.pass(199).await;
+    assert_eq!(bed.server.count("endpointslices"), 0);
+    let failed = bed.syncs().len();
+    assert!(failed >= KEYS, "all keys have failed: {failed} syncs");
+    bed.pass(31).await;
+    assert_eq!(bed.server.count("endpointslices"), KEYS);
+    let mut by_second = BTreeMap::<u64, usize>::new();
+    // The bed does not update its stores, so later syncs of a key find a stale cache and send
+    // nothing.
+    for (second, _) in bed.syncs().into_iter().filter(|(_, how)| how != "Stale") {
+        *by_second.entry(second).or_default() += 1;
+    }
+    // The pass wakes 1000 keys in a second, and 10 more are due for a retry. The bed has no rate
+    // limit.
+    let most = by_second.values().max().unwrap();
+    assert!((900..=1030).contains(most), "{most} writes in one second");
+    assert_eq!(bed.controller.state_counts().failing, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -340,6 +340,64 @@ mod tests {
     }
 
     #[test]
+    fn the_first_record_proves_nothing_until_it_changes() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert_eq!(observed.standing(start), unknown("a"));
+        assert!(observed.see(&lease(2, "a", 2), start + S(2)), "what is published may change");
+        assert_eq!(without_version(observed.standing(start + S(2))), holder("a"));
+        assert!(!observed.see(&lease(3, "a", 3), start + S(4)), "a renewal changes nothing");
+        assert_eq!(without_version(observed.standing(start + S(18))), holder("a"));
+        assert_eq!(observed.standing(start + S(19)), Standing::Overdue);
+        assert!(observed.see(&lease(4, "b", 4), start + S(20)));
+        assert_eq!(without_version(observed.standing(start + S(20))), holder("b"));
+    }
+
+    #[test]
+    fn a_holder_that_the_api_server_shows_unchanged_is_dead() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert!(
+            !observed.read(Some((*lease(1, "a", 1)).clone()), start + S(14), true),
+            "it is not overdue yet"
+        );
+        assert_eq!(observed.standing(start + S(14)), unknown("a"));
+        for _ in 0..2 {
+            assert!(!observed.read(Some((*lease(1, "a", 1)).clone()), start + S(15), true));
+            assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        }
+        assert!(observed.see(&lease(2, "a", 2), start + S(60)), "it has come back");
+        assert_eq!(without_version(observed.standing(start + S(60))), holder("a"));
+    }
+
+    #[test]
+    fn a_read_that_is_ahead_of_the_watch_counts() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        assert!(observed.read(Some((*lease(9, "b", 9)).clone()), start + S(16), true));
+        assert_eq!(without_version(observed.standing(start + S(16))), holder("b"));
+        assert!(!observed.see(&lease(5, "a", 5), start + S(17)), "the watch is behind");
+        assert_eq!(without_version(observed.standing(start + S(17))), holder("b"));
+    }
+
+    #[test]
+    fn a_deleted_lease_is_one_that_nobody_renews() {
+        let start = Instant::now();
+        let mut observed = Observed::new(Some(lease(1, "a", 1)), start);
+        observed.see(&lease(2, "a", 2), start);
+        assert!(!observed.read(None, start + S(15), true));
+        assert_eq!(observed.standing(start + S(15)), Standing::Nobody);
+        // One that has never been there.
+        let mut absent = Observed::new(None, start);
+        assert_eq!(absent.standing(start), Standing::Unknown(None));
+        assert_eq!(absent.standing(start + S(15)), Standing::Overdue);
+        absent.read(None, start + S(15), true);
+        assert_eq!(absent.standing(start + S(15)), Standing::Nobody);
+        assert!(absent.see(&lease(1, "a", 1), start + S(16)));
+        assert_eq!(without_version(absent.standing(start + S(16))), holder("a"));
+    }
+
+    #[test]
     fn an_empty_holder_is_no_leader() {
         let start = Instant::now();
         let mut observed = Observed::new(Some(lease(1, "", 1)), start);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::Fault;
+use kube_endpoint_endpoints_controller::ControllerOptions;
 use serde_json::json;
 
 use crate::controller::harness::{Harness, addresses, changed, pod, server, service};
@@ -73,6 +74,38 @@ async fn an_edit_during_a_write_is_repaired() {
     assert_eq!(ours(&harness), ["10.1.0.1", "10.1.0.2"]);
     assert_eq!(harness.writes(), ["update endpoints 409", "update endpoints 200"]);
     harness.nothing_is_remembered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edits_made_while_stopped_are_repaired_at_the_start() {
+    for repair in [true, false] {
+        let harness = started(repair).await;
+        let server = harness.crash().await;
+        let mut edited = server.get("endpoints", "default", "web").unwrap();
+        edited["subsets"] = json!([]);
+        server.load([edited]).unwrap();
+        let harness = Harness::start(&server, changed(|options| options.repair = repair)).await;
+        assert_eq!(ours(&harness), ["10.1.0.1"], "{repair}");
+    }
+}
+
+/// The watch reports no event for Endpoints that were created and deleted between two lists.
+#[tokio::test(start_paused = true)]
+async fn endpoints_created_and_deleted_between_two_lists_are_recreated() {
+    for answer_comes_after in [false, true] {
+        let harness = Harness::start(&server([pod("a", 1, true)]), ControllerOptions::default()).await;
+        harness.stall_watch("endpoints", Duration::from_secs(5)).await;
+        if answer_comes_after {
+            harness.fault(Fault::DelayAnswer(Duration::from_secs(10)), "create", 1);
+        }
+        harness.create(&service("web")).await;
+        harness.pass(Duration::from_secs(1)).await;
+        harness.delete("endpoints", "web").await;
+        harness.server.compact();
+        harness.pass(Duration::from_secs(60)).await;
+        assert_eq!(ours(&harness), ["10.1.0.1"], "{answer_comes_after}");
+        assert_eq!(harness.controller.pending(), 0);
+    }
 }
 
 /// The versions of the restored server are no lower when the watches connect again, so only the

@@ -19,8 +19,9 @@ about! {
     /// but at least 30 seconds, five minutes for images once the pod has a network, and 30 seconds
     /// for each step about which nothing says more, such as the scheduler, an init container or a
     /// readiness gate. It needs that the pod was never ready, that none of its containers was
-    /// restarted, and that the node is ready. After it, the finding is the one that names what keeps the pod. If another pod of the
-    /// same template has failed, this one is no progress: the severity is warning.
+    /// restarted, and that the node is ready. After it, the finding is the one that names what
+    /// keeps the pod. If another pod of the same template has failed, this one is no progress: the
+    /// severity is warning.
     EP101 "pod-starting" Info
     "The pod is starting, within what its own specification allows."
 }
@@ -217,9 +218,9 @@ fn step<'a>(pod: &'a Judged<'_>) -> Option<Step<'a>> {
     }
 }
 
-/// Returns true if a container started before the pod was last found not ready: the kubelet says so
-/// before the first start, too, so the pod was ready in between. Its containers may have ended since
-/// then, before the kubelet counts a restart.
+/// Returns true if a container started before the pod was last found not ready: the kubelet says
+/// so before the first start, too, so the pod was ready in between. Its containers may have ended
+/// since then, before the kubelet counts a restart.
 fn was_ready(pod: &Judged<'_>, details: &PodDetails) -> bool {
     let not_ready = pod.not_ready_since();
     let mut starts = details.containers.iter().filter_map(|container| match container.state {
@@ -297,7 +298,7 @@ mod tests {
         assert_ne!(code_of(restarted), Code::PodStarting);
     }
 
-    /// A kubelet that finds the end of a process by a probe writes this, and counts the restart later.
+    /// A kubelet whose probe finds the end of a process writes this, and counts the restart later.
     #[test]
     fn a_pod_that_was_ready_does_not_start() {
         let mut ready_before = pod(20, json!({}));

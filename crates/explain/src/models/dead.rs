@@ -109,10 +109,13 @@ impl Living<'_> {
             (None, None) if self.is_cluster_ip(address) => Some((None, WhyDead::ClusterIp)),
             _ if !self.options.known.pods => None,
             (Some(target), _) => {
-                let pod = self.objects.pod(&self.key(&target.name));
-                let why = match pod {
-                    None => Some(WhyDead::Gone),
-                    Some(pod) if !target.uid.is_empty() && pod.uid != target.uid => Some(WhyDead::Replaced),
+                let key = self.key(&target.name);
+                let is_gone = self.objects.is_gone(&key, &target.uid);
+                let why = match self.objects.pod(&key) {
+                    None => is_gone.then_some(WhyDead::Gone),
+                    Some(pod) if !target.uid.is_empty() && pod.uid != target.uid => {
+                        is_gone.then_some(WhyDead::Replaced)
+                    }
                     Some(pod) => self.why(pod, endpoint),
                 };
                 why.map(|why| (Some(target.name.clone()), why))

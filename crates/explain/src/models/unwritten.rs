@@ -19,6 +19,8 @@ pub(crate) struct Unwritten {
     pub(crate) since: Option<Timestamp>,
     /// The pods that slices name, and that do not exist any more. Nothing tells since when.
     pub(crate) gone: BTreeSet<Text>,
+    /// True if slices name a pod that was there when the caller read the cluster before.
+    pub(crate) just_gone: bool,
 }
 
 /// A pod, and what an output says about it.
@@ -90,18 +92,20 @@ impl Changes<'_> {
             }
         }
         let mut times: Vec<Timestamp> = other.into_iter().collect();
-        let mut gone = BTreeSet::new();
+        let (mut gone, mut just_gone) = (BTreeSet::new(), false);
         for ((name, uid), _) in counts.iter().filter(|(_, shown)| shown.values().any(|count| *count != 0)) {
             let key = ObjectKey { namespace: self.service.key.namespace.clone(), name: (*name).clone() };
             match self.objects.pod(&key).filter(|pod| uid.is_empty() || pod.uid == **uid) {
                 Some(pod) if self.pods.iter().any(|one| one.key == key) => times.extend(self.of_pod(pod)),
                 // Its labels may have changed; nothing tells when.
                 Some(_) => {}
-                None => gone.extend(self.objects.is_gone(&key, uid).then(|| (*name).clone())),
+                None if self.objects.is_gone(&key, uid) => drop(gone.insert((*name).clone())),
+                None => just_gone = true,
             }
         }
-        let none = times.is_empty() && gone.is_empty();
-        Unwritten { since: times.into_iter().min().or(self.newest().filter(|_| none)), gone }
+        let none = times.is_empty() && gone.is_empty() && !just_gone;
+        let since = times.into_iter().min().or(self.newest().filter(|_| none));
+        Unwritten { since, gone, just_gone }
     }
 }
 

@@ -3,13 +3,15 @@
 use std::future::pending;
 use std::io::Write;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_leader_election::{LEASE_HELD, LEASE_TAKEN_BACK, Leadership, MASTER_STATUS, SLOWPATH};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::json;
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 
 use crate::bed::*;
 
@@ -158,6 +160,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub(crate) fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
+        // While there is only one subscriber, tracing asks the thread that comes first to a line if
+        // anybody listens, and that may be the thread of another test.
+        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+        LazyLock::force(&SECOND);
         let log = Self::default();
         let writer = log.clone();
         let subscriber =

@@ -195,7 +195,7 @@ impl FaultInputs<'_> {
     pub(crate) fn aged(&self, due: Behind, unwritten: Unwritten, refused: Option<Refused>) -> Behind {
         let since = unwritten.since;
         let seconds = since.map(|time| age::since(time, self.now));
-        let is_old = seconds.is_none_or(|seconds| seconds > self.options.late_after);
+        let is_old = seconds.map_or(!unwritten.just_gone, |seconds| seconds > self.options.late_after);
         let is_late = refused.is_some() || is_old || !unwritten.gone.is_empty();
         Behind { since, seconds, is_late, refused, ..due }
     }
