@@ -103,7 +103,8 @@ fn a_pod_that_was_gone_at_the_reading_before_is_late() {
         if let Some(gone) = gone {
             objects.note_gone_before(gone.iter().map(|uid| (*uid).into()).collect());
         }
-        let now = "2026-01-01T00:00:06Z".parse().unwrap();
+        // The pod that stays is old.
+        let now = "2026-01-03T00:00:00Z".parse().unwrap();
         let topology = objects.topology();
         let said = explain(&objects, &web, &topology, now, None, &Options::default()).unwrap();
         assert_eq!(behind(&said), want, "{gone:?}");
