@@ -82,9 +82,6 @@ pub(crate) struct Options {
     /// Let replicas forget who they are when they crash.
     #[arg(long)]
     no_identity_file: bool,
-    /// Services with five other pods each, beside the one that clients ask.
-    #[arg(long, default_value_t = 0)]
-    other_services: usize,
     /// kubectl-diagnose_svc: what it says of the Service each second, beside what clients see.
     #[arg(long)]
     explain: Option<PathBuf>,
@@ -94,7 +91,6 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cluster = Cluster { script: options.cluster.clone() };
     start_others(&cluster)?;
-    start_other_services(&cluster, options.other_services)?;
     let mut heading = "";
     for scenario in &options.scenarios {
         let of_leader =
@@ -383,17 +379,6 @@ fn kill_each(cluster: &Cluster) -> anyhow::Result<()> {
         sleep(Duration::from_secs(3));
     }
     cluster.wait_for("web")
-}
-
-/// Makes Services that nobody asks, so that controllers and proxies have more to do.
-fn start_other_services(cluster: &Cluster, count: usize) -> anyhow::Result<()> {
-    if count == 0 {
-        return Ok(());
-    }
-    Workload { name: "other", pods: 5, options: &[], pre_stop: None }.start(cluster)?;
-    let services: Vec<Value> =
-        (0..count).map(|it| service(&format!("other-{it}"), Some("other"), None)).collect();
-    cluster.apply(&json!({"apiVersion": "v1", "kind": "List", "items": services}))
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

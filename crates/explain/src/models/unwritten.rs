@@ -99,7 +99,9 @@ impl Changes<'_> {
                 Some(pod) if self.pods.iter().any(|one| one.key == key) => times.extend(self.of_pod(pod)),
                 // Its labels may have changed; nothing tells when.
                 Some(_) => {}
-                None if self.objects.is_gone(&key, uid) => drop(gone.insert((*name).clone())),
+                None if self.objects.is_gone(&key, uid) => {
+                    gone.insert((*name).clone());
+                }
                 None => just_gone = true,
             }
         }

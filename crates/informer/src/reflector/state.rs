@@ -301,3 +301,6 @@ fn is_refused(code: u16) -> bool {
 fn may_refuse_token(code: u16) -> bool {
     is_unsupported(code) || matches!(code, 500 | 501 | 505..)
 }
+
+#[cfg(test)]
+mod tests;
