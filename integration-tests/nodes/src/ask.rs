@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, lookup_host};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// The time after which a request has failed.
@@ -16,8 +16,9 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Options of a client.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The address to ask, with a port.
-    to: SocketAddr,
+    /// The addresses or names to ask, which take turns, each with a port.
+    #[arg(value_delimiter = ',', required = true)]
+    to: Vec<String>,
     /// Requests a second.
     #[arg(long, default_value_t = 100)]
     rate: u32,
@@ -73,15 +74,16 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     // Each process goes on where one before has ended, if no address sends 40 requests a second.
     let begin = (now() * 40.0) as usize;
     let mut sources = (begin..).flat_map(|round| options.from.iter().map(move |it| (*it, port(round))));
+    let mut targets = options.to.iter().cycle();
     let mut input = tokio::io::stdin();
     let mut bytes = [0];
     let end = async { while matches!(input.read(&mut bytes).await, Ok(1..)) {} };
     let asking = async {
         loop {
             ticks.tick().await;
-            if let Some(from) = sources.next() {
-                let (to, lines) = (options.to, lines.clone());
-                tokio::spawn(async move { lines.send(request(from.into(), to).await) });
+            if let (Some(from), Some(to)) = (sources.next(), targets.next()) {
+                let (to, lines) = (to.clone(), lines.clone());
+                tokio::spawn(async move { lines.send(request(from.into(), &to).await) });
             }
         }
     };
@@ -111,18 +113,24 @@ pub(crate) fn now() -> f64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |it| it.as_secs_f64())
 }
 
-async fn request(from: SocketAddr, to: SocketAddr) -> Request {
+async fn request(from: SocketAddr, to: &str) -> Request {
     let at = now();
     let begin = Instant::now();
     let answer = match timeout(LIMIT, exchange(from, to)).await {
         Err(_) => Err("timeout".to_owned()),
         Ok(Err(error)) => Err(failure(error.kind())),
-        Ok(Ok(text)) => parse(&text).ok_or_else(|| "no-answer".to_owned()),
+        Ok(Ok(text)) => match parse(&text) {
+            Some((pod, role)) if is_asked(to, &pod) => Ok((pod, role)),
+            Some(_) => Err("wrong-pod".to_owned()),
+            None => Err("no-answer".to_owned()),
+        },
     };
     Request { at, took: begin.elapsed().as_secs_f64() * 1e3, answer }
 }
 
-async fn exchange(from: SocketAddr, to: SocketAddr) -> std::io::Result<String> {
+async fn exchange(from: SocketAddr, to: &str) -> std::io::Result<String> {
+    // A client of a headless Service asks for the addresses before each connection.
+    let to = lookup_host(to).await.ok().and_then(|mut all| all.next()).ok_or(ErrorKind::NotFound)?;
     let socket = TcpSocket::new_v4()?;
     socket.bind(from)?;
     let mut stream = socket.connect(to).await?;
@@ -130,6 +138,13 @@ async fn exchange(from: SocketAddr, to: SocketAddr) -> std::io::Result<String> {
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
     Ok(text)
+}
+
+/// Returns true if the name `to` is that of the pod, or of its StatefulSet. Any pod may answer at an
+/// address.
+fn is_asked(to: &str, pod: &str) -> bool {
+    let name = to.split(['.', ':']).next().unwrap_or_default();
+    to.parse::<SocketAddr>().is_ok() || pod == name || pod.rsplit_once('-').is_some_and(|it| it.0 == name)
 }
 
 fn parse(text: &str) -> Option<(String, String)> {
@@ -142,6 +157,7 @@ fn failure(kind: ErrorKind) -> String {
     match kind {
         ErrorKind::ConnectionRefused => "refused".to_owned(),
         ErrorKind::ConnectionReset => "reset".to_owned(),
+        ErrorKind::NotFound => "unresolved".to_owned(),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "unreachable".to_owned(),
         other => format!("{other:?}"),
     }
@@ -159,6 +175,13 @@ mod tests {
             assert_eq!(Request::parse(&request.line()).ok(), Some(request));
         }
         assert!(Request::parse("1 2 answer web-1").is_err());
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_pod_or_of_its_statefulset() {
+        assert!(is_asked("web-1.web:80", "web-1") && !is_asked("web-1.web:80", "web-2"));
+        assert!(is_asked("web.default:80", "web-1") && !is_asked("web.default:80", "other-1"));
+        assert!(is_asked("10.96.0.20:80", "web-1"));
     }
 
     #[test]

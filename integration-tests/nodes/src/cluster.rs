@@ -1,5 +1,6 @@
 //! The script that runs the cluster, and kubectl in it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::ask::now;
 use crate::delays::{Delays, Kind};
 
 /// The cluster that `integration-tests/nodes/cluster` has started.
@@ -44,7 +46,12 @@ impl Cluster {
 
     /// Makes or changes an object.
     pub(crate) fn apply(&self, object: &Value) -> anyhow::Result<()> {
-        let command = self.command(&["run", "kubectl", "apply", "--filename=-"]);
+        self.apply_with(&[], object)
+    }
+
+    /// The same with options of `kubectl apply`.
+    pub(crate) fn apply_with(&self, options: &[&str], object: &Value) -> anyhow::Result<()> {
+        let command = self.command(&[&["run", "kubectl", "apply", "--filename=-"], options].concat());
         run(command, object.to_string().as_bytes()).map(drop)
     }
 
@@ -55,9 +62,9 @@ impl Cluster {
         self.kubectl(&["wait", "pod", &app, "--for=delete", "--timeout=60s"]).map(drop)
     }
 
-    /// Waits until a Deployment has its pods.
-    pub(crate) fn wait_for(&self, deployment: &str) -> anyhow::Result<()> {
-        self.kubectl(&["rollout", "status", "--timeout=180s", &format!("deployment/{deployment}")]).map(drop)
+    /// Waits until a Deployment or StatefulSet, as `deployment/NAME`, has its pods.
+    pub(crate) fn wait_for(&self, workload: &str) -> anyhow::Result<()> {
+        self.kubectl(&["rollout", "status", "--timeout=180s", workload]).map(drop)
     }
 }
 
@@ -133,6 +140,13 @@ impl Watch {
     /// Begins to measure.
     pub(crate) fn reset(&self) {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner).reset();
+    }
+
+    /// The pods that have become ready since `reset`, and when, in seconds of the epoch.
+    pub(crate) fn ready(&self) -> BTreeMap<String, f64> {
+        let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = |at: &Instant| now() - at.elapsed().as_secs_f64();
+        delays.ready().iter().map(|(pod, at)| (pod.clone(), time(at))).collect()
     }
 
     /// The delays since the last call or `reset`.

@@ -10,7 +10,7 @@ use crate::holders::pod_of;
 const BINARY: &str = "KEM_BINARY";
 
 /// The loops of kube-controller-manager that make pods of Deployments, and end what is lost.
-const OTHERS: &str = "deployment-controller,replicaset-controller,garbage-collector-controller,\
+const OTHERS: &str = "deployment-controller,replicaset-controller,statefulset-controller,garbage-collector-controller,\
 namespace-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller";
 const LOOPS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
 
@@ -156,7 +156,7 @@ impl Replicas {
     pub(crate) fn start(self, cluster: &Cluster) -> anyhow::Result<()> {
         cluster.delete(self.name())?;
         cluster.apply(&self.deployment(cluster)?)?;
-        cluster.wait_for(self.name())?;
+        cluster.wait_for(&format!("deployment/{}", self.name()))?;
         for _ in 0..60 {
             if Leader::find(cluster, self.name()).is_ok() {
                 return Ok(());

@@ -24,6 +24,8 @@ pub(crate) struct Delays {
     /// Pods that the slices do not show as they are, since when.
     waiting: BTreeMap<String, Instant>,
     delays: Vec<Duration>,
+    /// When a pod has become ready for the first time.
+    ready: BTreeMap<String, Instant>,
 }
 
 /// The kinds that are watched.
@@ -58,6 +60,12 @@ impl Delays {
     pub(crate) fn reset(&mut self) {
         self.delays.clear();
         self.waiting.clear();
+        self.ready.clear();
+    }
+
+    /// The pods that have become ready since the last `reset`, and when.
+    pub(crate) fn ready(&self) -> &BTreeMap<String, Instant> {
+        &self.ready
     }
 
     /// The delays of the changes that slices have shown, and at `now` the time that others have
@@ -78,6 +86,9 @@ impl Delays {
         };
         if before == wanted {
             return;
+        }
+        if wanted.is_some_and(|it| it.ready) {
+            self.ready.entry(name.to_owned()).or_insert(at);
         }
         if wanted != self.shown(name) {
             self.waiting.entry(name.to_owned()).or_insert(at);

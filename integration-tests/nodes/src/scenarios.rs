@@ -1,6 +1,8 @@
 //! The scenarios, and the program that plays them.
 
+mod headless;
 mod leader;
+mod many;
 mod near;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +43,10 @@ enum Scenario {
     Drain,
     /// Rollouts of a Service that prefers, or insists on, pods near the client.
     Near,
+    /// Rollouts of a StatefulSet, whose pods clients ask by name.
+    Headless,
+    /// 30 of 100 pods are replaced, one a second, in a cluster with 5,000 endpoints.
+    Many,
     /// The leader of two replicas crashes.
     Crash,
     /// The leader of two replicas of the add-on crashes.
@@ -132,18 +138,17 @@ struct Bed<'a> {
     options: &'a Options,
 }
 
-const POLITE: Workload<'_> = Workload { name: "web", pods: 10, options: &[], pre_stop: Some(4) };
-const ABRUPT: Workload<'_> = Workload { name: "web", pods: 10, options: &[], pre_stop: None };
-const UNREADY: Workload<'_> =
-    Workload { name: "web", pods: 10, options: &["--probe", "pauses"], pre_stop: None };
-const FLAPPING: Workload<'_> =
-    Workload { name: "flapping", pods: 10, options: &["--probe", "flaps"], pre_stop: None };
+const POLITE: Workload<'_> =
+    Workload { name: "web", pods: 10, options: &[], pre_stop: Some(4), is_stateful: false };
+const ABRUPT: Workload<'_> = Workload { pre_stop: None, ..POLITE };
+const UNREADY: Workload<'_> = Workload { options: &["--probe", "pauses"], ..ABRUPT };
+const FLAPPING: Workload<'_> = Workload { name: "flapping", options: &["--probe", "flaps"], ..ABRUPT };
 
 impl Bed<'_> {
     fn play(&self, scenario: Scenario) -> anyhow::Result<()> {
         let restart = |cluster: &Cluster| {
             cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-            cluster.wait_for("web")
+            cluster.wait_for("deployment/web")
         };
         let wait = |seconds| {
             move |_: &Cluster| -> anyhow::Result<()> {
@@ -159,7 +164,7 @@ impl Bed<'_> {
             Scenario::Scale => self.compare("1 to 20 to 1 pods", &POLITE, |cluster| {
                 for pods in ["20", "1"] {
                     cluster.kubectl(&["scale", "deployment/web", &format!("--replicas={pods}")])?;
-                    cluster.wait_for("web")?;
+                    cluster.wait_for("deployment/web")?;
                 }
                 Ok(())
             }),
@@ -168,12 +173,14 @@ impl Bed<'_> {
             Scenario::Drain => self.compare("a node is drained", &POLITE, |cluster| {
                 let options = ["--ignore-daemonsets", "--delete-emptydir-data", "--force"];
                 cluster.kubectl(&[&["drain", "node-2"], &options[..]].concat())?;
-                cluster.wait_for("web")?;
+                cluster.wait_for("deployment/web")?;
                 cluster.kubectl(&["uncordon", "node-2"])?;
                 // So that pods are on both nodes in the next round.
                 restart(cluster)
             }),
             Scenario::Near => self.near(),
+            Scenario::Headless => self.headless(),
+            Scenario::Many => self.many(),
             Scenario::Crash => self.crash(false),
             Scenario::CrashOfAddon => self.crash(true),
             Scenario::Attach => self.attach(),
@@ -236,10 +243,11 @@ impl Bed<'_> {
         watches.iter().for_each(Watch::reset);
         let done = action(self.cluster);
         sleep(Duration::from_secs(5));
+        let ready = watches.iter().flat_map(Watch::ready).collect();
         let delays = watches.iter().flat_map(Watch::take).collect();
         let requests = clients.finish()?;
         done?;
-        Ok(Figures::new(rounds, &requests, delays))
+        Ok(Figures::new(rounds, &requests, delays).with_first_answers(&requests, &ready))
     }
 
     /// Clients on `nodes` that ask the Service `web`, and with `--explain` for its explanation.
@@ -276,7 +284,7 @@ impl Bed<'_> {
                 ensure!(killed.success(), "the leader, process {}, has ended before", leader.process);
                 sleep(Duration::from_secs(20));
                 after = Some(Leader::find(cluster, replicas.name())?.pod == leader.pod);
-                cluster.wait_for("web")
+                cluster.wait_for("deployment/web")
             })?;
             let who = if after == Some(true) { "same pod leads" } else { "other pod leads" };
             let file = if self.options.no_identity_file { ", no identity file" } else { "" };
@@ -320,7 +328,7 @@ impl Bed<'_> {
                 cluster.kubectl(&["patch", "service", "web", "--type=merge", &format!("--patch={patch}")])?;
                 sleep(Duration::from_secs(5));
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-                cluster.wait_for("web")?;
+                cluster.wait_for("deployment/web")?;
             }
             Ok(())
         })?;
@@ -339,14 +347,14 @@ impl Bed<'_> {
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
                 stop(cluster)?;
                 replicas.start(cluster)?;
-                cluster.wait_for("web")
+                cluster.wait_for("deployment/web")
             })?;
             print(&there.row("hand-over, with the start of pods", "to kube-endpoint-manager"));
             let back = self.observe("flapping", "flapping", 1, |cluster| {
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
                 cluster.delete(replicas.name())?;
                 Subject::Upstream.start(cluster)?;
-                cluster.wait_for("web")
+                cluster.wait_for("deployment/web")
             })?;
             print(&back.row("hand-over, with the start of a process", "to kube-controller-manager"));
         }
@@ -370,7 +378,7 @@ fn hang_kubelet(cluster: &Cluster) -> anyhow::Result<()> {
 /// that has restarted before.
 fn kill_each(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-    cluster.wait_for("web")?;
+    cluster.wait_for("deployment/web")?;
     sleep(Duration::from_secs(10));
     let pods = cluster.get(&["pods", "--selector=app=web"])?;
     for pod in pods["items"].as_array().into_iter().flatten() {
@@ -378,7 +386,7 @@ fn kill_each(cluster: &Cluster) -> anyhow::Result<()> {
         Command::new("kill").args(["-s", "KILL", &process]).status()?;
         sleep(Duration::from_secs(3));
     }
-    cluster.wait_for("web")
+    cluster.wait_for("deployment/web")
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {

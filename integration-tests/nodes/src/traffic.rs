@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 
 use crate::ask::Request;
 use crate::cluster::Cluster;
+use crate::serve::PORT;
 
 /// Clients that ask a Service; they end when this is dropped.
 pub(crate) struct Traffic {
@@ -17,7 +18,10 @@ impl Traffic {
     pub(crate) fn new(cluster: &Cluster, folder: &Path, rate: u32, nodes: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let service = cluster.get(&["service", "web"])?;
-        let to = format!("{}:80", service["spec"]["clusterIP"].as_str().unwrap_or_default());
+        let to = match service["spec"]["clusterIP"].as_str() {
+            Some("None") => names(cluster)?,
+            address => format!("{}:80", address.unwrap_or_default()),
+        };
         let rate = (rate as usize / nodes.len()).to_string();
         let client = |node: &str| {
             let from: Vec<String> = (1..=4).map(|it| format!("10.99.{node}.{it}")).collect();
@@ -44,4 +48,11 @@ impl Traffic {
         }
         Ok(requests)
     }
+}
+
+/// The names of the headless Service `web` and of each pod of its StatefulSet.
+fn names(cluster: &Cluster) -> anyhow::Result<String> {
+    let pods = cluster.get(&["statefulset", "web"])?["spec"]["replicas"].as_u64().unwrap_or_default();
+    let pods = (0..pods).map(|pod| format!("web-{pod}.web:{PORT}"));
+    Ok(pods.chain([format!("web:{PORT}")]).collect::<Vec<_>>().join(","))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::serve::{PORT, PROBE_PORT};
 
-/// A Deployment and a Service of its name.
+/// A Deployment or StatefulSet, and a Service of its name.
 pub(crate) struct Workload<'a> {
     /// The name of both, and the label `app` of the pods.
     pub(crate) name: &'a str,
@@ -15,15 +15,32 @@ pub(crate) struct Workload<'a> {
     pub(crate) options: &'a [&'a str],
     /// How long the kubelet waits before it ends a pod.
     pub(crate) pre_stop: Option<u32>,
+    /// It is a StatefulSet, and its Service is headless.
+    pub(crate) is_stateful: bool,
 }
 
 impl Workload<'_> {
     /// Makes both, and waits for the pods.
     pub(crate) fn start(&self, cluster: &Cluster) -> anyhow::Result<()> {
-        cluster.apply(&service(self.name, Some(self.name), None))?;
-        cluster.apply(&self.deployment())?;
+        let mut service = service(self.name, Some(self.name), None);
+        let mut pods = self.deployment();
+        if self.is_stateful {
+            service["spec"]["type"] = json!("ClusterIP");
+            service["spec"]["clusterIP"] = json!("None");
+            pods["kind"] = json!("StatefulSet");
+            pods["spec"]["serviceName"] = json!(self.name);
+            pods["spec"].as_object_mut().map(|spec| spec.remove("strategy"));
+        }
+        cluster.apply(&service)?;
+        cluster.apply(&pods)?;
         // Pods whose readiness flaps are never all ready.
-        if self.options.contains(&"flaps") { Ok(()) } else { cluster.wait_for(self.name) }
+        if self.options.contains(&"flaps") { Ok(()) } else { self.wait(cluster) }
+    }
+
+    /// Waits for the pods of the newest template.
+    pub(crate) fn wait(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let kind = if self.is_stateful { "statefulset" } else { "deployment" };
+        cluster.wait_for(&format!("{kind}/{}", self.name))
     }
 
     pub(crate) fn deployment(&self) -> Value {

@@ -8,7 +8,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Bed, Command, ensure, print};
+use super::{ABRUPT, Bed, Command, ensure, print};
 use crate::ask::now;
 use crate::cluster::{Cluster, Events};
 use crate::controllers::{Leader, Subject, start_addon, stop_addon, with_kubeconfig};
@@ -53,7 +53,7 @@ impl Form {
             Self::Selector => &["--elect", "web"],
             _ => &["--elect", "web", "--probe", "leads"],
         };
-        let mut deployment = Workload { name: "web", pods: PODS, options, pre_stop: None }.deployment();
+        let mut deployment = Workload { pods: PODS, options, ..ABRUPT }.deployment();
         let strategy = if self == Self::ProbeAndRecreate { "Recreate" } else { "RollingUpdate" };
         deployment["spec"]["strategy"] = json!({"type": strategy});
         deployment

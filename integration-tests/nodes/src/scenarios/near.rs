@@ -51,7 +51,7 @@ impl Bed<'_> {
         let clients = self.clients(&["1"])?;
         for _ in 0..self.options.rounds {
             self.cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-            self.cluster.wait_for("web")?;
+            self.cluster.wait_for("deployment/web")?;
             sleep(Duration::from_secs(6));
         }
         let requests = clients.finish()?;
