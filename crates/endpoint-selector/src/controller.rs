@@ -37,6 +37,7 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::hand_over::Slices;
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
@@ -132,6 +133,22 @@ impl SelectorReconciler {
         self.began.get().is_some_and(|began| cluster.is_listed_since(Kind::Leases, namespace, *began))
     }
 
+    /// Begins with the Services that nobody maintains: their pods may have ended while no process
+    /// ran, and another one may end before the first sync.
+    fn begin_care(&self, runtime: &Runtime, namespace: Option<&str>) {
+        let cluster = runtime.cluster();
+        let is_in = |key: &ObjectKey| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+        let services = cluster.services().into_iter().filter(is_in).filter_map(|key| cluster.service(&key));
+        for service in services.filter(|service| service.endpoint_selector().is_some()) {
+            let slices = cluster.slices_of(&service.key);
+            let has_others = Slices::of(&service, &slices, &self.options.plan.manager).has_others();
+            if has_others || !cluster.has_selector(&service.key) {
+                self.list_pods(runtime, &service.key, &slices);
+                runtime.add(service.key.clone(), Cause::Service.since(None).urgent(true));
+            }
+        }
+    }
+
     fn is_own(&self, slice: &EndpointSlice) -> bool {
         slice.is_managed_by(&self.options.plan.manager)
     }
@@ -195,6 +212,7 @@ impl Reconciler for SelectorReconciler {
             self.leases.selector_changed(runtime.cluster(), None, Some(&selector), Instant::now());
         }
         self.begin_rehearsals(runtime);
+        self.begin_care(runtime, None);
     }
 
     fn start_in(&self, runtime: &Runtime, namespace: &str) {
@@ -203,6 +221,7 @@ impl Reconciler for SelectorReconciler {
                 self.statuses.add(selector.key.clone());
             }
         }
+        self.begin_care(runtime, Some(namespace));
     }
 
     async fn background(&self, runtime: &Runtime) {

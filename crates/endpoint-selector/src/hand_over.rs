@@ -48,13 +48,18 @@ pub struct Slices {
 impl Slices {
     /// Sorts the slices of a Service. Those of other managers, and those being deleted, are left
     /// out. `manager` is the name of this controller in the label.
+    ///
+    /// The endpointslice controller deletes slices that an earlier Service of the name left, if this
+    /// one has a selector. Without a selector nobody does, so they count as its slices.
     pub fn of(service: &Service, slices: &[Arc<EndpointSlice>], manager: &str) -> Self {
         let mut sorted = Self { families: service.slice_families(), ..Self::default() };
         let alive = |slice: &&Arc<EndpointSlice>| slice.metadata.deletion_timestamp.is_none();
         for slice in slices.iter().filter(alive) {
             if slice.is_managed_by(manager) {
                 sorted.own.push(Arc::clone(slice));
-            } else if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && slice.is_owned_by(service) {
+            } else if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
+                && (slice.is_owned_by(service) || !service.selects_pods())
+            {
                 sorted.of_pods.push(Arc::clone(slice));
             } else if slice.is_managed_by(MIRRORING_CONTROLLER) {
                 sorted.mirrored.push(Arc::clone(slice));

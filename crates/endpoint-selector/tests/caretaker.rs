@@ -105,6 +105,25 @@ async fn the_dead_leave_all_slices_while_a_mistyped_name_leads_to_no_selector() 
     harness.nothing_is_remembered().await;
 }
 
+/// `kubectl delete service --cascade=orphan`, and the Service again without a selector.
+#[tokio::test(start_paused = true)]
+async fn the_dead_leave_slices_that_an_earlier_service_of_the_name_left() {
+    let harness = cluster(|_, _| ()).await;
+    harness.delete_with("services", "web", json!({"propagationPolicy": "Orphan"})).await;
+    harness.pass(Duration::from_secs(5)).await;
+    let mut again = service();
+    again["metadata"]["annotations"] =
+        json!({"kube-endpoint-manager.github.io/endpoint-selector": "mistyped"});
+    again["spec"].as_object_mut().unwrap().remove("selector");
+    harness.create(&again).await;
+    harness.pass(SETTLED).await;
+    assert_eq!(harness.slices(), ["endpointslice: 1 2 3"]);
+    harness.replace_pods().await;
+    harness.pass(Duration::from_secs(5)).await;
+    assert_eq!(harness.slices(), ["endpointslice: 3"]);
+    assert_eq!(harness.gauge("services_without_selector"), 1.0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_dead_leave_the_slices_of_others_while_own_slices_are_refused() {
     // A quota says 403, an admission policy 422.

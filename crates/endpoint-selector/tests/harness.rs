@@ -87,6 +87,10 @@ fn none() -> RequestLimiter {
     RequestLimiter::unlimited()
 }
 
+fn limit() -> RequestLimiter {
+    RequestLimiter::new(20.0, 30).unwrap()
+}
+
 impl Harness {
     /// Starts all controllers on a server with these objects, and waits for their first syncs.
     pub(crate) async fn start(objects: impl IntoIterator<Item = Value>) -> Self {
@@ -113,14 +117,19 @@ impl Harness {
 
     /// As [`Self::start`], with the default limit of requests.
     pub(crate) async fn start_limited(objects: impl IntoIterator<Item = Value>) -> Self {
-        Self::on(&server(objects), 1, KUBE_CONTROLLER_MANAGER, &[], RequestLimiter::new(20.0, 30).unwrap())
-            .await
+        Self::on(&server(objects), 1, KUBE_CONTROLLER_MANAGER, &[], limit()).await
     }
 
     /// Ends all processes, and starts others on the same server.
     pub(crate) async fn restart(self) -> Self {
         let server = self.0.crash().await;
         Self::on(&server, 1, KUBE_CONTROLLER_MANAGER, &[], none()).await
+    }
+
+    /// As [`Self::restart`], with the default limit of requests.
+    pub(crate) async fn restart_limited(self) -> Self {
+        let server = self.0.crash().await;
+        Self::on(&server, 1, KUBE_CONTROLLER_MANAGER, &[], limit()).await
     }
 
     /// Ends all processes, and starts others: kube-controller-manager inside another program, and

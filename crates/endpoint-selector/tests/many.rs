@@ -99,6 +99,72 @@ async fn no_service_loses_a_ready_pod_while_the_resource_is_not_served() {
     assert_eq!(harness.gauge("services_without_selector"), 0.0);
 }
 
+/// As [`attached`], before its selector is taken out.
+fn selecting(number: u8) -> [Value; 4] {
+    let [a, b, mut service, selector] = attached(number);
+    service["spec"]["selector"] = json!({"track": format!("t{number}")});
+    [a, b, service, selector]
+}
+
+/// Takes the selectors of these Services out.
+async fn attach(harness: &Harness, numbers: impl IntoIterator<Item = u8>) {
+    for number in numbers {
+        let patch = json!({"spec": {"selector": null}});
+        harness.patch("services", &format!("web-{number}"), patch).await;
+    }
+}
+
+/// Deletes a pod of a Service, and waits until no slice has its address as ready.
+async fn leaves(harness: &Harness, number: u8, pod: &str, address: u8) {
+    harness.delete_now("pods", pod).await;
+    let address = format!("10.1.0.{address}");
+    let mut took = Duration::ZERO;
+    while published(harness)[&format!("web-{number}")][0].contains(&address) {
+        harness.pass(Duration::from_millis(100)).await;
+        took += Duration::from_millis(100);
+        assert!(took < Duration::from_millis(1500), "{pod}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_without_a_pod_leaves_at_once_whatever_else_waits_for_the_rate_limit() {
+    let mistyped = |number| {
+        let mut objects = selecting(number);
+        objects[3]["spec"]["selector"]["matchLabels"]["track"] = json!("mistyped");
+        objects
+    };
+    let more: Vec<Value> = (200..210).map(|it| pod(&format!("c{it}"), it, "t0", true)).collect();
+    let objects = mistyped(0).into_iter().chain((1..SERVICES).flat_map(selecting)).chain(more);
+    let harness = Harness::start_limited(objects).await;
+    harness.pass(Duration::from_secs(60)).await;
+    attach(&harness, [0]).await;
+    harness.pass(Duration::from_secs(60)).await;
+    // Their take-overs begin.
+    attach(&harness, 1..SERVICES).await;
+    for number in 200..210 {
+        leaves(&harness, 0, &format!("c{number}"), number).await;
+        harness.pass(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_without_a_pod_leaves_at_once_while_a_process_begins() {
+    let objects = (0..SERVICES).flat_map(|number| {
+        let [a, b, service, _] = selecting(number);
+        [a, b, service]
+    });
+    let harness = Harness::start_limited(objects).await;
+    harness.pass(Duration::from_secs(60)).await;
+    attach(&harness, 0..SERVICES).await;
+    harness.pass(Duration::from_secs(60)).await;
+    let harness = harness.restart_limited().await;
+    for number in (SERVICES - 5)..SERVICES {
+        leaves(&harness, number, &format!("a{number}"), number).await;
+    }
+    harness.pass(Duration::from_secs(120)).await;
+    assert_eq!(harness.gauge("services_without_selector"), f64::from(SERVICES));
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_processes_without_a_lease_agree() {
     let pods = [pod("a", 1, "stable", true), pod("b", 2, "stable", true), pod("c", 9, "canary", true)];

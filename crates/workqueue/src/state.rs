@@ -213,6 +213,10 @@ impl<K: Key> State<K> {
         self.waiting.contains(key)
     }
 
+    pub(crate) fn is_wanted(&self, key: &K) -> bool {
+        !self.urgent.is_empty() || self.dirty.contains_key(key)
+    }
+
     pub(crate) fn in_flight_len(&self) -> usize {
         self.in_flight.len()
     }

@@ -14,7 +14,7 @@ use kube_endpoint_tracker::Verb;
 use serde_json::{Value, from_value};
 
 use super::events::Situations;
-use super::leftovers::{MadeBy, endpoints_failed};
+use super::leftovers::{MadeBy, endpoints_failed, yielding};
 use super::sync::both;
 use super::{Runtime, SelectorReconciler};
 use crate::caretaker::{Care, Facts, Unmaintained, care_for, care_for_endpoints};
@@ -58,11 +58,15 @@ impl SelectorReconciler {
         if waits {
             runtime.add_after(key.clone(), OLD_CACHE_RETRY, Cause::StaleCache);
         }
-        let is_right = update.is_empty() && delete.is_empty() && !endpoints;
-        if is_right || !self.is_unchanged(runtime.writer().writer(), service).await? {
+        let is_urgent = !update.is_empty() || endpoints;
+        if !is_urgent && delete.is_empty() {
             return Ok(Outcome::Done);
         }
-        let writer = runtime.writer().writer();
+        // Nobody uses a slice without endpoints.
+        let writer = if is_urgent { runtime.writer().writer().clone() } else { yielding(runtime) };
+        if !self.is_unchanged(&writer, service).await? {
+            return Ok(Outcome::Done);
+        }
         let (update, foreign, failed) = self.made_by_controllers(runtime, key, update).await;
         // The refusal of one write keeps no other from being sent.
         let writes = update.into_iter().map(|slice| Writes { update: vec![slice], ..Writes::default() });
@@ -72,7 +76,7 @@ impl SelectorReconciler {
             let written = runtime.carry_out(key, None, writes, |_| ()).await;
             updated = both(written.map(|_| Outcome::Done).map_err(SyncError::from), updated);
         }
-        let deleted = self.delete_slices_of_controllers(runtime, writer, key, &delete).await;
+        let deleted = self.delete_slices_of_controllers(runtime, &writer, key, &delete).await;
         let deleted = deleted.map(|(_, kept)| {
             for (slice, by) in foreign.iter().chain(&kept) {
                 self.keep_slice(runtime, key, slice, by.clone(), found);

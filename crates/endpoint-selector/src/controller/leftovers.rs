@@ -10,7 +10,7 @@ use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
 use kube_endpoint_informer::Kind;
 use kube_endpoint_tracker::{Verb, WriteTracker};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::events::{Situation, Situations};
 use super::state::{LeftEndpoints, version_of};
@@ -20,6 +20,12 @@ use crate::hand_over::Slices;
 /// Endpoints that the API server does not let the controller delete, and that are not mirrored, are
 /// looked at again after this time.
 pub(super) const LEFT_ENDPOINTS_RETRY: Duration = Duration::from_secs(300);
+
+/// While a sync asks who made slices, it looks so often whether a worker is wanted for a change that
+/// takes an address away from clients.
+const WANTED_PERIOD: Duration = Duration::from_millis(50);
+/// The questions that gave way to other work are asked after this time.
+const ASK_LATER: Duration = Duration::from_secs(1);
 
 /// The result of an attempt to delete the Endpoints of a Service.
 pub(super) enum Attempt {
@@ -63,22 +69,53 @@ impl SelectorReconciler {
 
     /// Asks the API server who made the slices of others, and the Endpoints of mirrored ones, once
     /// for each version. So the situation does not depend on what earlier syncs did.
+    ///
+    /// Returns false if some answers are missing, because other work is urgent. A later sync asks
+    /// for them.
     pub(super) async fn ask_makers(
         &self,
         runtime: &Runtime,
         key: &ObjectKey,
         slices: &Slices,
         found: &mut Situations,
-    ) -> Result<(), SyncError> {
+    ) -> Result<bool, SyncError> {
         let mut unknown = slices.clone();
         runtime.with_state(key, |state| {
             unknown.retain(|slice| !state.makers.contains_key(&version_of(slice)));
         });
-        let mut made_by_controllers = Vec::new();
-        for slice in unknown.of_pods {
-            match self.maker_of(runtime, &yielding(runtime), key, &slice).await? {
-                MadeBy::Other(keep) => self.keep_slice(runtime, key, &slice, keep, found),
-                MadeBy::Controller => made_by_controllers.push(slice),
+        if !unknown.has_others() {
+            return Ok(true);
+        }
+        let is_wanted = async {
+            while !runtime.queue().is_wanted(key) {
+                sleep(WANTED_PERIOD).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = is_wanted => {
+                runtime.add_after(key.clone(), ASK_LATER, Cause::Retry);
+                Ok(false)
+            }
+            asked = self.ask_makers_of(runtime, key, unknown, found) => asked.map(|()| true),
+        }
+    }
+
+    async fn ask_makers_of(
+        &self,
+        runtime: &Runtime,
+        key: &ObjectKey,
+        unknown: Slices,
+        found: &mut Situations,
+    ) -> Result<(), SyncError> {
+        let made_by_controllers = |slices: &[Arc<EndpointSlice>]| {
+            let slices = slices.iter().map(|slice| (version_of(slice), None));
+            runtime.with_state(key, |state| state.makers.extend(slices));
+        };
+        for slice in &unknown.of_pods {
+            match self.maker_of(runtime, &yielding(runtime), key, slice).await? {
+                MadeBy::Other(keep) => self.keep_slice(runtime, key, slice, keep, found),
+                MadeBy::Controller => made_by_controllers(std::slice::from_ref(slice)),
                 // The cache will show it.
                 MadeBy::Changed => {}
             }
@@ -91,12 +128,9 @@ impl SelectorReconciler {
                 Some(keep) if keep != Keep::Lock => {
                     self.keep_mirrored(runtime, key, &unknown.mirrored, keep, found);
                 }
-                _ => made_by_controllers.append(&mut unknown.mirrored),
+                _ => made_by_controllers(&unknown.mirrored),
             }
         }
-        runtime.with_state(key, |state| {
-            state.makers.extend(made_by_controllers.iter().map(|slice| (version_of(slice), None)));
-        });
         Ok(())
     }
 

@@ -19,6 +19,8 @@ enum TakenOver {
     Done,
     /// Slices of others stay.
     Stays,
+    /// These stay until an own endpoint is ready.
+    Held(Slices),
     /// The sync has to end with this outcome.
     Ends(Outcome),
 }
@@ -84,9 +86,14 @@ impl SelectorReconciler {
             (Err(_), _) => Ok(TakenOver::Stays),
         };
         let stays = !matches!(taken_over, Ok(TakenOver::Done));
+        let mut held = None;
         let taken_over = taken_over.map(|taken_over| match taken_over {
             TakenOver::Done | TakenOver::Stays => Outcome::Done,
             TakenOver::Ends(outcome) => outcome,
+            TakenOver::Held(slices) => {
+                held = Some(slices);
+                Outcome::Done
+            }
         });
         let has_others = || {
             let slices = runtime.cluster().slices_of(&service.key);
@@ -96,21 +103,29 @@ impl SelectorReconciler {
         if stays && has_others() && matches!(taken_over, Ok(Outcome::Done) | Err(_)) {
             cared = self.care(runtime, service, Whose::Others, &mut situations).await;
         }
+        // Nobody's traffic depends on the answers.
+        let mut asked = Ok(true);
+        if let Some(slices) = held {
+            asked = self.held(runtime, service, selector, slices, &mut situations).await;
+        }
+        let is_asked = !matches!(asked, Ok(false));
+        let asked = asked.map(|_| Outcome::Done);
         if stays
-            && [&published, &taken_over]
+            && [&published, &taken_over, &asked]
                 .into_iter()
                 .flat_map(|it| it.as_ref().err())
                 .any(|error| !error.writes().is_empty())
         {
             situations.add(Situation::TakingOver);
         }
-        for failed in [&published, &taken_over, &cared].into_iter().filter_map(|it| it.as_ref().err()) {
+        for failed in [&published, &taken_over, &cared, &asked].into_iter().filter_map(|it| it.as_ref().err())
+        {
             situations.add_refused(&service.key, failed);
         }
         let is_judged = |it: &Result<Outcome, _>| matches!(it, Ok(Outcome::Done) | Err(_));
-        let is_judged = is_judged(&taken_over) && is_judged(&cared);
+        let is_judged = is_judged(&taken_over) && is_judged(&cared) && is_asked;
         *found = is_judged.then_some(situations);
-        let outcome = both(published, both(taken_over, cared))?;
+        let outcome = both(published, both(taken_over, both(cared, asked)))?;
         error.map_or(Ok(outcome), Err)
     }
 
@@ -162,7 +177,7 @@ impl SelectorReconciler {
             return Ok(TakenOver::Done);
         }
         // The decision needs a cache that shows the writes of all syncs, this one included.
-        let mut slices = match runtime.read_outputs(key) {
+        let slices = match runtime.read_outputs(key) {
             Ok(all) => slices(&all),
             Err(outcome) => return Ok(TakenOver::Ends(outcome)),
         };
@@ -172,17 +187,28 @@ impl SelectorReconciler {
         }
         match take_over(&slices) {
             TakeOver::Complete => Ok(TakenOver::Done),
-            TakeOver::Held => {
-                let asked = self.ask_makers(runtime, key, &slices, found).await;
-                runtime.with_state(key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
-                let stay = slices.of_pods.len() + slices.mirrored.len();
-                if stay > 0 {
-                    found.add(Situation::Held { selector: selector.key.name.to_string(), slices: stay });
-                }
-                asked.map(|()| if stay > 0 { TakenOver::Stays } else { TakenOver::Done })
-            }
+            TakeOver::Held => Ok(TakenOver::Held(slices)),
             TakeOver::Deletes => self.delete_others(runtime, service, selector, slices, found).await,
         }
+    }
+
+    /// Finds out how many slices of a take-over stay until an own endpoint is ready. Returns false if
+    /// that is not known yet.
+    async fn held(
+        &self,
+        runtime: &Runtime,
+        service: &Service,
+        selector: &EndpointSelector,
+        mut slices: Slices,
+        found: &mut Situations,
+    ) -> Result<bool, SyncError> {
+        let asked = self.ask_makers(runtime, &service.key, &slices, found).await;
+        runtime.with_state(&service.key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
+        let stay = slices.of_pods.len() + slices.mirrored.len();
+        if stay > 0 {
+            found.add(Situation::Held { selector: selector.key.name.to_string(), slices: stay });
+        }
+        asked
     }
 
     /// Deletes the slices and the Endpoints that other controllers left.
@@ -272,12 +298,13 @@ impl SelectorReconciler {
             }
             None => situations.add(Situation::NotFound { selector: name, others_stay }),
         }
+        let cared = self.care(runtime, service, Whose::All, &mut situations).await;
         let asked = self.ask_makers(runtime, key, &slices, &mut situations).await;
-        if let Err(failed) = &asked {
+        for failed in [cared.as_ref().err(), asked.as_ref().err()].into_iter().flatten() {
             situations.add_refused(key, failed);
         }
-        let cared = self.care_in(runtime, service, Whose::All, situations, found).await;
-        both(asked.map(|()| Outcome::Done), cared)
+        *found = (!matches!(asked, Ok(false))).then_some(situations);
+        both(cared, asked.map(|_| Outcome::Done))
     }
 
     /// Cares for slices in a situation, and adds what it finds.

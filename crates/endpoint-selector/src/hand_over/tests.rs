@@ -22,7 +22,11 @@ fn slices_of_others_go_when_an_own_endpoint_is_ready() {
     check(&[mirrored(&["u"])], TakeOver::Held);
     let mut other = theirs("web-1", &["a"]);
     Arc::make_mut(&mut other).metadata.owner_references[0].uid = "uid-before".into();
-    check(&[own(&["a"]), other], TakeOver::Complete);
+    check(&[own(&["a"]), Arc::clone(&other)], TakeOver::Deletes);
+    let mut selecting = service();
+    selecting.selector = Some([("app", "web")].into_iter().collect());
+    let sorted = Slices::of(&selecting, &[other], SELECTOR_CONTROLLER);
+    assert_eq!(take_over(&sorted), TakeOver::Complete, "the endpointslice controller deletes it");
     let mut deleted = theirs("web-1", &["a"]);
     Arc::make_mut(&mut deleted).metadata.deletion_timestamp = Some(Timestamp::default());
     check(&[own(&["a"]), deleted], TakeOver::Complete);

@@ -55,7 +55,13 @@ impl<C> Simulation<C> {
 
     /// Deletes an object in the namespace `default`, without a grace period.
     pub async fn delete_now(&self, plural: &str, name: &str) -> Value {
-        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+        self.delete_with(plural, name, json!({"gracePeriodSeconds": 0})).await
+    }
+
+    /// Deletes an object in the namespace `default`, with fields of DeleteOptions.
+    pub async fn delete_with(&self, plural: &str, name: &str, mut options: Value) -> Value {
+        options["kind"] = "DeleteOptions".into();
+        options["apiVersion"] = "v1".into();
         self.send("DELETE", &path(plural, name), "application/json", &options).await
     }
 

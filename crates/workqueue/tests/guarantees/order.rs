@@ -148,6 +148,22 @@ async fn a_key_that_becomes_urgent_while_it_is_processed_is_urgent_afterwards() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_is_wanted_for_an_urgent_key_and_for_a_change_of_its_own() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(take(&queue), Some("a"));
+    queue.add("b");
+    assert!(!queue.is_wanted(&"a"));
+    queue.add("a");
+    assert!(queue.is_wanted(&"a"));
+    queue.done(&"a");
+    assert_eq!(take(&queue), Some("b"));
+    assert!(!queue.is_wanted(&"b"));
+    queue.add_for("c", Reason::default().urgent(true));
+    assert!(queue.is_wanted(&"b"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_add_of_a_delayed_key_that_is_urgent_is_urgent() {
     let queue = queue();
     queue.add_after_for("a", secs(1), Reason::default().urgent(true));
