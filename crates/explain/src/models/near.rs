@@ -344,7 +344,7 @@ impl Form {
             return false;
         }
         (differing == 0 && sorted(one) == sorted(two))
-            || crate::facts::spelling::edits(one, two) <= MAX_EDITS.min(self.chars.max(other.chars) / 3)
+            || strsim::levenshtein(one, two) <= MAX_EDITS.min(self.chars.max(other.chars) / 3)
     }
 }
 
