@@ -148,7 +148,7 @@ impl NearMatches {
     }
 
     /// Returns the groups that differ by a likely typo.
-    pub fn typos(&self) -> impl Iterator<Item = &NearMatch> {
+    pub(crate) fn typos(&self) -> impl Iterator<Item = &NearMatch> {
         self.groups.iter().filter(|group| group.is_typo)
     }
 }
