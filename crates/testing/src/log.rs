@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Dispatch, Level};
 
-/// What the current thread logs, without times, from [`Log::capture`] until this is dropped.
+/// The log of the current thread, without times, from [`Log::capture`] until this is dropped.
 pub struct Log {
     text: Arc<Mutex<Vec<u8>>>,
     _current: DefaultGuard,

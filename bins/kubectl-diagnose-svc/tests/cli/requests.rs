@@ -49,8 +49,8 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
 }
 
-/// What changes during the reading is then newer in the pods and Leases than in the slices, so that
-/// it makes no slice late.
+/// A change during the reading is then newer in the pods and Leases than in the slices, so that no
+/// slice looks late.
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_are_read_before_pods_and_leases() {
     let led = json!({"kube-endpoint-manager.github.io/endpoint-selector": "led"});
