@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::{Api, for_each};
-use crate::progress::Progress;
+use crate::progress;
 use crate::workload::{self, Names, Workload};
 
 /// The label of the namespaces and nodes that this program made. Its value is the prefix.
@@ -123,7 +123,7 @@ fn check_owner(namespace: &Value, workload: &Workload, names: &Names) -> anyhow:
 
 /// Notes the objects of a namespace, and refuses it if an object in it is foreign.
 async fn look_into(api: &Api, namespace: &str, names: &Names, found: &mut Found) -> anyhow::Result<()> {
-    let _progress = Progress::waiting(format!("reading {namespace}"));
+    let _progress = progress::waiting(format!("reading {namespace}"));
     let mut foreign = None;
     let mut look = |kind: &str, name: &str, service: Option<&str>| {
         if !names.is_ours(service.unwrap_or(name)) {
@@ -169,7 +169,7 @@ async fn look_into(api: &Api, namespace: &str, names: &Names, found: &mut Found)
 }
 
 async fn make_nodes(api: &Api, workload: &Workload, names: &Names, found: &Found) -> anyhow::Result<()> {
-    let progress = Progress::steps("making nodes", workload.nodes);
+    let progress = progress::steps("making nodes", workload.nodes);
     for_each(0..workload.nodes, async |number| {
         let name = names.node(number);
         if !found.nodes.contains(&name) {
@@ -180,20 +180,20 @@ async fn make_nodes(api: &Api, workload: &Workload, names: &Names, found: &Found
             }
             api.patch(&format!("/api/v1/nodes/{name}/status"), &workload::node_status()).await?;
         }
-        progress.step();
+        progress.inc(1);
         Ok(())
     })
     .await
 }
 
 async fn make_services(api: &Api, workload: &Workload, names: &Names, found: &Found) -> anyhow::Result<()> {
-    let progress = Progress::steps("making Services", workload.services);
+    let progress = progress::steps("making Services", workload.services);
     let make = async |namespace: String, name: String, selector: Value| {
         if !found.services.contains(&format!("{namespace}/{name}")) {
             let path = format!("/api/v1/namespaces/{namespace}/services");
             api.create(&path, &workload::service(&name, selector)).await?;
         }
-        progress.step();
+        progress.inc(1);
         Ok(())
     };
     for_each(0..workload.services, |number| {
@@ -209,7 +209,7 @@ async fn make_services(api: &Api, workload: &Workload, names: &Names, found: &Fo
 
 async fn make_pods(api: &Api, filled: &Filled, found: &Found) -> anyhow::Result<()> {
     let (workload, names) = (&filled.workload, &filled.names);
-    let progress = Progress::steps("making pods", workload.pods);
+    let progress = progress::steps("making pods", workload.pods);
     for_each(0..workload.pods, async |number| {
         let name = names.pod(number);
         if !found.pods.contains(&name) {
@@ -218,7 +218,7 @@ async fn make_pods(api: &Api, filled: &Filled, found: &Found) -> anyhow::Result<
         if !found.ready_pods.contains(&name) {
             filled.set_ready(api, number, true, workload::LONG_AGO).await?;
         }
-        progress.step();
+        progress.inc(1);
         Ok(())
     })
     .await
@@ -226,7 +226,7 @@ async fn make_pods(api: &Api, filled: &Filled, found: &Found) -> anyhow::Result<
 
 /// Removes all Endpoints and slices of the namespaces, and checks that nobody makes them anew.
 pub(crate) async fn remove_outputs(api: &Api, filled: &Filled) -> anyhow::Result<()> {
-    let progress = Progress::waiting("removing Endpoints and EndpointSlices");
+    let progress = progress::waiting("removing Endpoints and EndpointSlices");
     let mut lists = Vec::new();
     for number in 0..filled.workload.namespaces {
         let namespace = filled.names.namespace(&filled.workload, number);
@@ -258,7 +258,7 @@ pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, us
         let (_, body) = api.call(Method::GET, &format!("{path}{selector}"), None, &[]).await?;
         let list: Value = serde_json::from_slice(&body).with_context(|| format!("GET {path}"))?;
         let found: Vec<String> = list["items"].as_array().into_iter().flatten().map(name_of).collect();
-        let progress = Progress::steps(format!("removing {kind}"), found.len());
+        let progress = progress::steps(format!("removing {kind}"), found.len());
         for_each(&found, async |name| {
             if kind == "namespaces" {
                 empty(api, name).await?;
@@ -266,7 +266,7 @@ pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, us
             // The object may be on its way out already.
             let gone = [StatusCode::NOT_FOUND, StatusCode::CONFLICT];
             api.call(Method::DELETE, &format!("{path}/{name}"), None, &gone).await?;
-            progress.step();
+            progress.inc(1);
             Ok(())
         })
         .await?;
@@ -279,7 +279,7 @@ pub(crate) async fn clean(api: &Api, names: &Names) -> anyhow::Result<(usize, us
 
 /// Waits until a list is empty: the objects in a namespace go first.
 async fn gone(api: &Api, list: &str, kind: &str) -> anyhow::Result<()> {
-    let progress = Progress::waiting(format!("until the {kind} are gone"));
+    let progress = progress::waiting(format!("until the {kind} are gone"));
     for _ in 0..GONE_TIMEOUT.as_millis() / GONE_POLL.as_millis() {
         let (_, body) = api.call(Method::GET, list, None, &[]).await?;
         let list: Value = serde_json::from_slice(&body)?;

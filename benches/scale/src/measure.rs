@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use indicatif::ProgressBar;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tokio::sync::Semaphore;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::child::{Child, words};
 use crate::fill::{Filled, remove_outputs};
-use crate::progress::Progress;
+use crate::progress;
 use crate::report::Figures;
 use crate::server::Server;
 use crate::statistics::percentile;
@@ -100,7 +101,7 @@ impl Round<'_> {
 
     async fn cold_start(&mut self, start: Instant, server_before: Option<f64>) -> anyhow::Result<()> {
         let wanted = self.filled.workload.endpoints_in_slices();
-        let progress = Progress::steps(format!("{}: cold start", self.name), wanted);
+        let progress = progress::steps(format!("{}: cold start", self.name), wanted);
         let end = self.settled(start, &progress).await.context("cold start")?;
         let memory = self.child.process.memory()?;
         let Cpu { controller, server } = self.cpu()?;
@@ -121,7 +122,7 @@ impl Round<'_> {
 
     /// Waits until the controller has published everything and has not written for a while. Returns
     /// the time of the last write.
-    async fn settled(&mut self, start: Instant, progress: &Progress) -> anyhow::Result<Instant> {
+    async fn settled(&mut self, start: Instant, progress: &ProgressBar) -> anyhow::Result<Instant> {
         let patience = self.plan.patience;
         let workload = &self.filled.workload;
         let (endpoints, addresses) = (workload.endpoints_in_slices(), workload.addresses_in_endpoints());
@@ -131,7 +132,7 @@ impl Round<'_> {
             let (slices, in_endpoints, last) = self
                 .watches
                 .seen(|seen| (seen.slices.total, seen.endpoints.total, seen.last_event.unwrap_or(start)))?;
-            progress.at(slices.min(endpoints));
+            progress.set_position(slices.min(endpoints) as u64);
             let last = last.max(start);
             // A controller of slices alone is fine, too.
             let complete = slices == endpoints && (in_endpoints == addresses || in_endpoints == 0);
@@ -156,7 +157,7 @@ impl Round<'_> {
             rate: self.plan.rate,
             seed: self.plan.seed,
         };
-        let progress = Progress::steps(format!("{}: changing readiness", self.name), flips.count);
+        let progress = progress::steps(format!("{}: changing readiness", self.name), flips.count);
         let start = Instant::now();
         let unready = flips.run(self.server, self.filled, &self.watches, &progress).await?;
         let took = start.elapsed();
@@ -268,7 +269,7 @@ impl Flips {
         server: &Server,
         filled: &Filled,
         watches: &Watches,
-        progress: &Progress,
+        progress: &ProgressBar,
     ) -> anyhow::Result<BTreeSet<usize>> {
         let under_way = Arc::new(Semaphore::new(FLIPS_UNDER_WAY));
         let filled = Arc::new(filled.clone());
@@ -295,7 +296,7 @@ impl Flips {
             while let Some(done) = tasks.try_join_next() {
                 done??;
             }
-            progress.step();
+            progress.inc(1);
         }
         while let Some(done) = tasks.join_next().await {
             done??;

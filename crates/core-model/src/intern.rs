@@ -98,7 +98,7 @@ impl Interner {
     }
 
     /// Returns the shared map of these pairs. If a key occurs twice, the later value wins.
-    pub fn map_of(&mut self, pairs: Vec<(&str, &str)>) -> StringMap {
+    pub(crate) fn map_of(&mut self, pairs: Vec<(&str, &str)>) -> StringMap {
         if pairs.is_empty() {
             return StringMap::default();
         }

@@ -3,7 +3,7 @@
 /// Parses a quantity such as `4`, `3920m`, `1.5`, `2e3` or `1Ki` in billionths of a unit, rounded
 /// up. Returns `None` if the text is not a quantity, or has more than 18 digits before or after the
 /// point. If the result is too large, this returns the largest number.
-pub fn parse_nano(text: &str) -> Option<i64> {
+pub(crate) fn parse_nano(text: &str) -> Option<i64> {
     const UNIT: i128 = 1_000_000_000;
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);

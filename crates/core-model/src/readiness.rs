@@ -18,6 +18,8 @@
 //! Clients take an absent `terminating` for false. It tells [`conditions_without_selector`] that
 //! the pod was not chosen: a pod that is only not ready becomes ready again, and this one does not.
 
+mod nobody_leads;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::slice;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+pub use self::nobody_leads::NobodyLeads;
 use crate::slice::EndpointConditions;
 use crate::{EndpointSlice, ObjectReference, Pod, Text, text};
 

@@ -129,7 +129,7 @@ impl EndpointAddress {
 
 /// Returns true if two lists of subsets in canonical form are equal except for resource versions of
 /// targets (upstream `endpointSubsetsEqualIgnoreResourceVersion`).
-pub fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
+pub(crate) fn same_but_versions(one: &[EndpointSubset], two: &[EndpointSubset]) -> bool {
     let same = |one: &[EndpointAddress], two: &[EndpointAddress]| {
         one.len() == two.len() && one.iter().zip(two.iter()).all(|(one, two)| one.same_but_version(two))
     };

@@ -43,7 +43,7 @@ impl StringMap {
 
     /// Returns true if both share their memory, and are equal for that reason. Equal maps need not
     /// share it.
-    pub fn is_shared_with(&self, other: &Self) -> bool {
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

@@ -13,7 +13,7 @@ pub const LABEL_SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// Label of a node: its zone.
 pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// Labels of control-plane nodes, with any value.
-pub const LABELS_CONTROL_PLANE: [&str; 2] =
+pub(crate) const LABELS_CONTROL_PLANE: [&str; 2] =
     ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
 /// Annotation of slices and Endpoints: time of the change that caused the write.

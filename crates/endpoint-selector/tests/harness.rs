@@ -19,7 +19,7 @@ use kube_endpoint_selector::{ControllerOptions, SelectorController};
 use kube_endpoint_testing::{Environment, Simulation, server_builder};
 use serde_json::{Value, json};
 
-use crate::simulated;
+use crate::simulated::{self, all_buckets};
 
 const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 const ANNOTATION: &str = "kube-endpoint-manager.github.io/endpoint-selector";
@@ -147,16 +147,10 @@ impl Harness {
         limiter: RequestLimiter,
     ) -> Self {
         let buckets = kube_endpoint_endpointslice_controller::buckets().into_iter();
-        let buckets = buckets
-            .chain(kube_endpoint_selector::buckets())
-            .chain(kube_endpoint_mirroring::buckets())
-            .chain(kube_endpoint_controller_runtime::buckets());
-        let buckets = buckets.chain(
-            kube_endpoint_workqueue::HISTOGRAM_NAMES
-                .map(|name| (name, kube_endpoint_workqueue::HISTOGRAM_BUCKETS.to_vec())),
-        );
+        let buckets =
+            buckets.chain(kube_endpoint_selector::buckets()).chain(kube_endpoint_mirroring::buckets());
         let agent = format!("{program}/v1.36.2");
-        let harness = Self(Simulation::begin(server, buckets, |environment| {
+        let harness = Self(Simulation::begin(server, all_buckets(buckets), |environment| {
             let others = Watched::start(
                 environment,
                 [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints],

@@ -502,7 +502,7 @@ async fn a_process_that_is_newer_than_the_record_does_not_lead() {
     assert_eq!(harness.slices(), ["own: 1 2! 3!"], "it does not lead");
     harness.run_containers("a", true, &[(1, 13)]).await;
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
-    let want = "no pod leads: a container of Pod a has restarted, and has not renewed Lease web";
+    let want = "no pod leads: Pod a has started since the last renewal of Lease web";
     assert_eq!(harness.messages("NobodyLeads").last().unwrap(), want);
     // It finds itself as the holder, since its identity is the same.
     harness.renew_at("a_1", 14).await;

@@ -8,9 +8,7 @@ use kube_endpoint_core_model::pod::{PodPhase, RareFields};
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_OVER_CAPACITY, ANNOTATION_TRIGGER_TIME, LABEL_ENDPOINTS_MANAGED_BY, LABEL_HEADLESS, TRUNCATED,
 };
-use kube_endpoint_core_model::{
-    Endpoints, IpFamily, LeftOut, OwnerReference, Pod, Service, Timestamp, Verdict,
-};
+use kube_endpoint_core_model::{Endpoints, IpFamily, OwnerReference, Pod, Service, Timestamp};
 use kube_endpoint_endpoints_controller::plan::{PlanInputs, PlanOptions, plan};
 
 fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
@@ -20,12 +18,6 @@ fn rendered(service: &Service, pods: impl IntoIterator<Item = Pod>) -> String {
 /// Returns the object after a first sync.
 fn synced(service: &Service, pods: &[Arc<Pod>], options: &PlanOptions) -> Endpoints {
     apply(None, &run(service, pods, None, options)).unwrap()
-}
-
-#[test]
-fn ready_and_not_ready() {
-    let web = service(&[("http", "8080")]);
-    assert_snapshot!(rendered(&web, [pod("b", &["10.0.0.2"]), unready(pod("a", &["10.0.0.1"]))]));
 }
 
 #[test]
@@ -305,27 +297,6 @@ fn above_1000_addresses_the_ready_ones_come_first() {
         assert_eq!(made.subsets.counts(), (count - 200, not_ready), "{count} addresses");
         assert_eq!(made.metadata.annotations.get(ANNOTATION_OVER_CAPACITY).map(|it| &**it), annotation);
     }
-}
-
-#[test]
-fn an_update_below_the_capacity_has_no_annotation() {
-    let web = service(&[("http", "80")]);
-    let options = PlanOptions::default().with_capacity(2);
-    let pods = arcs(["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|ip| pod(ip, &[ip])));
-    let there = synced(&web, &pods, &options);
-    let fewer = run(&web, &pods[..2], Some(&there), &options);
-    assert!(!fewer.writes.update[0].metadata.annotations.contains_key(ANNOTATION_OVER_CAPACITY));
-    assert!(!fewer.truncated);
-}
-
-#[test]
-fn a_pod_is_over_capacity_when_no_subset_holds_it() {
-    let web = service(&[("http", "80")]);
-    let options = PlanOptions::default().with_capacity(1);
-    let plan = run(&web, &arcs(["10.0.0.1", "10.0.0.2"].map(|ip| pod(ip, &[ip]))), None, &options);
-    assert!(matches!(plan.verdicts[0].verdict, Verdict::Published { .. }));
-    assert_eq!(plan.verdicts[1].verdict, Verdict::LeftOut(LeftOut::OverCapacity));
-    assert_eq!((plan.ready, plan.not_ready, plan.truncated), (1, 0, true));
 }
 
 #[test]

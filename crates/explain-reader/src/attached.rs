@@ -1,17 +1,17 @@
 //! Reads EndpointSelectors, and what explanations of the Services look at that name one. A cluster
 //! without such a Service is not asked: few clusters serve the resource.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use futures::FutureExt;
 use kube::api::ListParams;
-use kube_endpoint_api_client::{says_not_there, why_request_failed};
-use kube_endpoint_core_model::{LabelSelector, ObjectKey, Service, Text};
+use kube_endpoint_api_client::says_not_there;
+use kube_endpoint_core_model::{ObjectKey, Service, Text};
 use kube_endpoint_explain::{Objects, names_selector};
 
 use crate::error::{Failed, forbidden};
 use crate::reader::at_once;
-use crate::{PAGE, ReadError, Reader, Reading, Resource};
+use crate::{ReadError, Reader, Reading, Resource};
 
 impl Reading {
     /// Notes that the user may not read EndpointSelectors. Nobody has to know if they only rehearse
@@ -51,11 +51,11 @@ impl Reader {
                 reading.selectors_not_read(forbidden(listed, kind, namespace)?, is_needed);
             }
         }
-        self.named_leases(reading).await
+        Ok(())
     }
 
     /// Reads the Leases on which the readiness of pods of attached Services depends.
-    async fn named_leases(&self, reading: &mut Reading) -> Result<(), ReadError> {
+    pub(crate) async fn named_leases(&self, reading: &mut Reading) -> Result<(), ReadError> {
         let objects = &reading.objects;
         let services = objects.services().filter_map(|key| objects.service(key));
         let named =
@@ -124,37 +124,11 @@ impl Reader {
                 self.near(reading, namespace, &labels).await;
                 self.near_pods(reading, &service.key, &labels).await?;
             }
-            self.misses(reading, namespace, &selector).await;
+            // Those that meet all requirements but one.
+            let misses = selector.misses().map(|(_, miss)| miss.to_string()).collect();
+            self.add_metadata(reading, namespace, misses).await;
             self.failed_creates(reading, service).await?;
         }
         Ok(nodes)
-    }
-
-    /// Reads the metadata of pods that meet all requirements of a selector but one, at most a page
-    /// for each.
-    async fn misses(&self, reading: &mut Reading, namespace: &str, selector: &LabelSelector) {
-        let mut found = reading.metadata.take().unwrap_or_default();
-        let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
-        let api = self.api(Resource::PODS, Some(namespace));
-        let misses: Vec<_> = selector.misses().collect();
-        for (_, miss) in misses {
-            let params = ListParams::default().labels(&miss.to_string()).limit(PAGE);
-            match api.list_metadata(&params).await {
-                Ok(page) => {
-                    for pod in page.items {
-                        let name: Text = pod.metadata.name.unwrap_or_default().into();
-                        if seen.insert(name.clone()) {
-                            found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
-                        }
-                    }
-                }
-                Err(error) => {
-                    let why = why_request_failed(&error);
-                    reading.notes.push(format!("Pods that nearly match cannot be read: {why}."));
-                    break;
-                }
-            }
-        }
-        reading.metadata = Some(found);
     }
 }

@@ -110,11 +110,7 @@ impl Reader {
         }
         self.workloads(reading, Some(&**namespace)).await?;
         let params = ListParams::default().fields("reason=FailedCreate");
-        let read = self.add(&mut reading.objects, Resource::EVENTS, Some(&**namespace), params).await;
-        if let Some(note) = forbidden(read, Resource::EVENTS, Some(&**namespace))? {
-            reading.not_read(Resource::EVENTS, &note);
-        }
-        Ok(())
+        self.add_or_note(reading, Resource::EVENTS, Some(&**namespace), params).await
     }
 
     /// Reads the workloads of a namespace, or of all: one of them may be meant to make the pods.

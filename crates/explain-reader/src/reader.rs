@@ -259,6 +259,20 @@ impl Reader {
         Ok(())
     }
 
+    /// Lists objects into a reading, or notes that the user may not.
+    pub(crate) async fn add_or_note(
+        &self,
+        reading: &mut Reading,
+        kind: Resource,
+        namespace: Option<&str>,
+        params: ListParams,
+    ) -> Result<(), ReadError> {
+        let listed = self.add(&mut reading.objects, kind, namespace, params).await;
+        let note = forbidden(listed, kind, namespace)?;
+        note.iter().for_each(|note| reading.not_read(kind, note));
+        Ok(())
+    }
+
     /// Lists objects into `objects` that only add to an explanation. Returns false if the server
     /// does not have the kind, or the user may not read it: the explanation says less then.
     pub(crate) async fn add_optional(
@@ -333,7 +347,8 @@ impl Reader {
 
         // Before the pods: what changes in between then has the time of the pod's change. The other
         // way round, slices that know more would look as if they were late.
-        self.outputs(reading, key).await?;
+        self.slices_of(reading, key).await?;
+        self.endpoints_and_events(reading, key).await?;
         self.alias(reading, key).await?;
         let selector = service.selector.as_ref().filter(|_| service.selects_pods());
         let mut nodes = BTreeSet::new();
@@ -393,16 +408,21 @@ impl Reader {
             .collect();
         let may_be_named =
             |key: &ObjectKey| reading.objects.service(key).is_some_and(|service| service.selector.is_none());
+        // Outputs first, as for one Service.
         if selecting.is_empty() || reading.objects.services().any(may_be_named) {
-            let kind = Resource::SLICES;
-            let slices = self.add(&mut reading.objects, kind, Some(namespace), ListParams::default()).await;
-            let note = forbidden(slices, kind, Some(namespace))?;
-            note.iter().for_each(|note| reading.not_read(kind, note));
+            self.add_or_note(&mut reading, Resource::SLICES, Some(namespace), ListParams::default()).await?;
+        } else {
+            for service in &selecting {
+                self.slices_of(&mut reading, service).await?;
+            }
         }
+        for service in &selecting {
+            self.endpoints_and_events(&mut reading, service).await?;
+        }
+        self.named_leases(&mut reading).await?;
         let mut nodes = BTreeSet::new();
         let mut all_nodes = false;
         for service in &selecting {
-            self.outputs(&mut reading, service).await?;
             let Some(service) = reading.objects.service(service).cloned() else { continue };
             all_nodes |= needs_all_nodes(&service);
             let attached = reading.objects.attached_selector(&service).map(ToString::to_string);
@@ -458,11 +478,12 @@ impl Reader {
         }
         self.selectors(&mut reading, namespace).await?;
         // Outputs first, as for one Service.
-        for kind in [Resource::SLICES, Resource::ENDPOINTS, Resource::PODS, Resource::NODES] {
-            let listed = self.add(&mut reading.objects, kind, namespace, ListParams::default()).await;
-            if let Some(note) = forbidden(listed, kind, namespace)? {
-                reading.not_read(kind, &note);
-            }
+        for kind in [Resource::SLICES, Resource::ENDPOINTS] {
+            self.add_or_note(&mut reading, kind, namespace, ListParams::default()).await?;
+        }
+        self.named_leases(&mut reading).await?;
+        for kind in [Resource::PODS, Resource::NODES] {
+            self.add_or_note(&mut reading, kind, namespace, ListParams::default()).await?;
         }
         self.pods_at_their_addresses(&mut reading).await?;
         self.workloads_of_files(&mut reading, namespace).await?;
@@ -516,25 +537,20 @@ impl Reader {
         self.nodes(reading, BTreeSet::new(), true).await
     }
 
-    /// Reads the slices, the Endpoints and the events of a Service.
-    async fn outputs(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
-        let namespace = Some(&*key.namespace);
+    async fn slices_of(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", key.name));
+        self.add_or_note(reading, Resource::SLICES, Some(&*key.namespace), of_service).await
+    }
+
+    /// Reads the Endpoints and the events of a Service.
+    async fn endpoints_and_events(&self, reading: &mut Reading, key: &ObjectKey) -> Result<(), ReadError> {
+        let (kind, namespace) = (Resource::ENDPOINTS, Some(&*key.namespace));
+        let read = self.add_named(&mut reading.objects, kind, &key.namespace, vec![&*key.name]).await;
+        let note = forbidden(read, kind, namespace)?;
+        note.iter().for_each(|note| reading.not_read(kind, note));
         // About the Service, its Endpoints, and others of its name, which explanations skip.
-        let about = format!("involvedObject.name={}", key.name);
-        let slices = self.add(&mut reading.objects, Resource::SLICES, namespace, of_service).await;
-        let kind = Resource::ENDPOINTS;
-        let endpoints = self.add_named(&mut reading.objects, kind, &key.namespace, vec![&*key.name]).await;
-        let of_events = ListParams::default().fields(&about);
-        let events = self.add(&mut reading.objects, Resource::EVENTS, namespace, of_events).await;
-        for (kind, read) in
-            [(Resource::SLICES, slices), (Resource::ENDPOINTS, endpoints), (Resource::EVENTS, events)]
-        {
-            if let Some(note) = forbidden(read, kind, namespace)? {
-                reading.not_read(kind, &note);
-            }
-        }
-        Ok(())
+        let about = ListParams::default().fields(&format!("involvedObject.name={}", key.name));
+        self.add_or_note(reading, Resource::EVENTS, namespace, about).await
     }
 
     /// Reads the NetworkPolicies of a namespace, or of all.
@@ -580,33 +596,37 @@ impl Reader {
     /// Reads the metadata of pods that lack one requirement of a selector, or that meet it under a
     /// well-known label of the same meaning, at most a page for each.
     pub(crate) async fn near(&self, reading: &mut Reading, namespace: &str, selector: &StringMap) {
-        let (mut seen, mut found) = (HashSet::new(), Vec::new());
-        let api = self.api(Resource::PODS, Some(namespace));
         let lacking = selector.iter().map(|(label, _)| as_text(&selector.without(label)));
         let others = selector
             .iter()
             .flat_map(|(label, value)| other_keys_of(label).map(move |other| format!("{other}={value}")));
         // At last all: some may have the name of the Service.
-        let all: Vec<String> = lacking.chain(others).chain([String::new()]).collect();
-        for labels in all {
-            if labels.is_empty() && !found.is_empty() {
+        let all = lacking.chain(others).chain([String::new()]).collect();
+        self.add_metadata(reading, namespace, all).await;
+    }
+
+    /// Reads the metadata of the pods that these selectors select, at most a page for each, and all
+    /// pods for an empty selector if those before it have found none.
+    pub(crate) async fn add_metadata(&self, reading: &mut Reading, namespace: &str, selectors: Vec<String>) {
+        let mut found = reading.metadata.take().unwrap_or_default();
+        let mut seen: HashSet<Text> = found.iter().map(|(name, _)| name.clone()).collect();
+        let known = found.len();
+        let api = self.api(Resource::PODS, Some(namespace));
+        for labels in selectors {
+            if labels.is_empty() && found.len() > known {
                 break;
             }
             let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
-                    let has_more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
+                    if page.metadata.continue_.is_some_and(|token| !token.is_empty()) {
+                        reading.objects.note_more_pods();
+                    }
                     for pod in page.items {
                         let name: Text = pod.metadata.name.unwrap_or_default().into();
                         if seen.insert(name.clone()) {
                             found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
                         }
-                    }
-                    if has_more {
-                        reading.objects.note_more_pods();
-                    } else if labels.is_empty() {
-                        // These are all pods of the namespace.
-                        break;
                     }
                 }
                 Err(error) => {

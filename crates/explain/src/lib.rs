@@ -84,7 +84,7 @@ pub use models::cluster::{Helper, NotReadyPods, SomeNodes, StaleLease, Unserved,
 pub use models::dead::{DeadEndpoint, WhyDead};
 pub use models::hand_over::HandOver;
 pub use models::hint::HintReason;
-pub use models::leader::{Leads, LeadsBy, NoLeader, NotChosen, Overdue};
+pub use models::leader::{Leads, LeadsBy, NotChosen, Overdue};
 pub use models::near::{
     NearIndex, NearMatch, NearMatches, NoPods, OtherKey, OtherKeys, near_matches, near_pods, nearest_names,
     other_keys_of,

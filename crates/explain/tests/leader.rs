@@ -87,7 +87,7 @@ fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {
         cluster(ready, [selector(&json!({"lease": {"name": "web"}})), lease, pod])
     };
     let nobody = fault(&restarted(&[], "2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
-    assert_eq!(nobody, "no pod leads: web-1 has started since the last renewal of Lease web");
+    assert_eq!(nobody, "no pod leads: Pod web-1 has started since the last renewal of Lease web");
     // The controller has seen a renewal since, and clocks may differ.
     assert_eq!(fault_of(&restarted(&[1], "2026-01-01T00:09:52Z"), Code::NobodyLeads), None);
     assert_eq!(fault_of(&restarted(&[], "2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
@@ -103,7 +103,7 @@ fn a_pod_that_is_younger_than_the_record_does_not_lead() {
         cluster(&[], [selector(&json!({"lease": {"name": "web"}})), lease, pod])
     };
     let nobody = fault(&created("2026-01-01T00:09:52Z"), Code::NobodyLeads).unwrap();
-    assert_eq!(nobody, "no pod leads: web-1 has started since the last renewal of Lease web");
+    assert_eq!(nobody, "no pod leads: Pod web-1 has started since the last renewal of Lease web");
     assert_eq!(fault_of(&created("2026-01-01T00:09:40Z"), Code::NobodyLeads), None);
 }
 
@@ -169,7 +169,7 @@ fn a_leader_that_is_not_ready_leads_nobody() {
     let pod = pod(1, &json!({"app": "web"}), false);
     let mut objects = by_lease(&[], Some(lease("web-1_6bb9", &recent())));
     objects.add(pod).unwrap();
-    insta::assert_snapshot!(fault(&objects, Code::NobodyLeads).unwrap(), @"no pod leads: web-1, which should, is not ready");
+    insta::assert_snapshot!(fault(&objects, Code::NobodyLeads).unwrap(), @"no pod leads: Pod web-1, which should, is not ready");
 }
 
 fn with_condition(number: usize, second: usize) -> Value {

@@ -97,7 +97,7 @@ impl Kinds {
     }
 
     /// Returns true if all kinds of another set are in this one.
-    pub fn contains_all(self, kinds: Self) -> bool {
+    pub(crate) fn contains_all(self, kinds: Self) -> bool {
         kinds.bits & !self.bits == 0
     }
 

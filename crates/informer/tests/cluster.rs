@@ -214,24 +214,6 @@ fn a_new_version_alone_is_reported_for_services_slices_and_endpoints_only() {
 }
 
 #[test]
-fn a_change_that_endpoints_do_not_depend_on_lists_no_services() {
-    let (cluster, recorded) = cluster();
-    cluster.apply(StreamEvent::Applied(service("s", 1, &[("a", "b")])));
-    cluster.apply(StreamEvent::Applied(pod("p", 2, &[("a", "b")])));
-    assert_eq!(recorded.take(), "service -..1; pod -..2; left  joined s stayed ");
-    // Without an address there is no endpoint.
-    let scheduled = Pod { node_name: Some("a".into()), ..pod("p", 3, &[("a", "b")]) };
-    cluster.apply(StreamEvent::Applied(scheduled.clone()));
-    assert_eq!(recorded.take(), "pod 2..3; left  joined  stayed ");
-    let running = Pod { resource_version: V(4), has_pod_ip: true, ..scheduled };
-    cluster.apply(StreamEvent::Applied(running.clone()));
-    assert_eq!(recorded.take(), "pod 3..4; left  joined  stayed s");
-    let annotated = Pod { resource_version: V(5), pod_ip: Some([10, 0, 0, 1].into()), ..running };
-    cluster.apply(StreamEvent::Applied(annotated));
-    assert_eq!(recorded.take(), "pod 4..5; left  joined  stayed ");
-}
-
-#[test]
 fn changed_labels_move_a_pod_between_services() {
     let (cluster, recorded) = cluster();
     // A reflector may receive a pod before its Services.
@@ -251,43 +233,6 @@ fn changed_labels_move_a_pod_between_services() {
     assert_eq!(recorded.take(), "pod 4..-; left a1+a2+all+b1 joined  stayed ");
     cluster.apply::<Pod>(StreamEvent::DeletedFinalStateUnknown { key: key("p"), resource_version: V(7) });
     assert_eq!((recorded.take(), cluster.position(Kind::Pods)), (String::new(), V(7)));
-}
-
-#[test]
-fn services_without_selector_and_external_names_select_no_pods() {
-    let (cluster, _) = cluster();
-    cluster.apply(StreamEvent::Applied(pod("p", 1, &[("a", "1")])));
-    let check = |service: Service, want: usize| {
-        cluster.apply(StreamEvent::Applied(service.clone()));
-        assert_eq!(cluster.pods_of(&key("s")).len(), want, "{service:?}");
-        assert_eq!(cluster.services_of_pod(&key("p")).len(), want);
-    };
-    let selecting = service("s", 2, &[("a", "1")]);
-    let external_name = Service {
-        service_type: kube_endpoint_core_model::service::ServiceType::ExternalName,
-        ..selecting.clone()
-    };
-    check(selecting.clone(), 1);
-    check(Service { selector: None, ..selecting.clone() }, 0);
-    check(service("s", 2, &[]), 1);
-    check(external_name, 0);
-    check(selecting, 1);
-}
-
-#[test]
-fn slices_are_found_by_their_service_label_sorted_by_name() {
-    let (cluster, _) = cluster();
-    let names = |service: &str| {
-        let slices = cluster.slices_of(&key(service));
-        slices.iter().map(|slice| slice.metadata.name.to_string()).collect::<Vec<_>>().join(" ")
-    };
-    let listed = ["c", "a", "b"].map(|name| slice(name, 1, "s")).to_vec();
-    cluster.apply(StreamEvent::restarted(listed, V(5)));
-    assert_eq!(names("s"), "a b c");
-    cluster.apply(StreamEvent::Applied(slice("b", 6, "t")));
-    cluster.apply(StreamEvent::Deleted(slice("c", 7, "s")));
-    assert_eq!((names("s"), names("t"), names("u")), ("a".into(), "b".into(), String::new()));
-    assert!(cluster.endpoint_slice(&key("b")).is_some() && cluster.endpoint_slice(&key("c")).is_none());
 }
 
 #[test]

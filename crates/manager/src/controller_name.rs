@@ -63,7 +63,7 @@ impl ControllerName {
     }
 
     /// Returns true if this build contains the controller.
-    pub fn is_built_in(self) -> bool {
+    pub(crate) fn is_built_in(self) -> bool {
         match self {
             Self::Endpoints => cfg!(feature = "endpoints"),
             Self::EndpointSlice => cfg!(feature = "endpointslice"),

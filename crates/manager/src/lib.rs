@@ -72,8 +72,6 @@ mod similar;
 mod slis;
 mod status;
 mod telemetry;
-#[cfg(test)]
-mod test_log;
 mod traces;
 #[cfg(feature = "ui")]
 mod ui;

@@ -149,7 +149,7 @@ impl Manager {
     }
 
     /// Returns the liveness check of leader election, or `None` if the manager elects no leader.
-    pub fn lease_health(&self) -> Option<LeaseHealth> {
+    pub(crate) fn lease_health(&self) -> Option<LeaseHealth> {
         self.election.as_ref().map(Candidate::health)
     }
 

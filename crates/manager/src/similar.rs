@@ -6,27 +6,11 @@ pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     let name = name.to_lowercase();
     let letters = name.chars().count();
     let most = (letters / 3).max(1).min(letters.saturating_sub(1));
-    let distances = known.into_iter().map(|known| (distance(&name, &known.to_lowercase()), known));
+    let distances = known.into_iter().map(|known| (strsim::levenshtein(&name, &known.to_lowercase()), known));
     distances
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
-}
-
-/// Returns the Levenshtein distance.
-fn distance(one: &str, two: &str) -> usize {
-    let two: Vec<char> = two.chars().collect();
-    let mut row: Vec<usize> = (0..=two.len()).collect();
-    for (above, left) in one.chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (at, other) in two.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != *other);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[two.len()]
 }
 
 #[cfg(test)]

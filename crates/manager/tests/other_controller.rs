@@ -1,8 +1,6 @@
 //! The warning about another controller that writes the same objects: it appears if there is one,
 //! and never because of an earlier replica, a change of hands or a user.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
@@ -13,11 +11,13 @@ use kube_endpoint_controllers::{
 };
 use kube_endpoint_core_model::Timestamp;
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+use kube_endpoint_testing::Log;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tower::ServiceExt;
+use tracing::Level;
 
 use crate::failover::replica::{pod, service};
 
@@ -132,45 +132,16 @@ async fn change_pods(server: &EmbeddedApiServer, times: std::ops::Range<usize>) 
     }
 }
 
-/// Appends to a text.
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The log of this thread.
-struct Log {
-    text: Arc<Mutex<Vec<u8>>>,
-    _current: tracing::subscriber::DefaultGuard,
-}
-
-impl Log {
-    fn capture() -> Self {
-        let text = Arc::<Mutex<Vec<u8>>>::default();
-        let shared = Arc::clone(&text);
-        let writer = move || Shared(Arc::clone(&shared));
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
-        Self { text, _current: tracing::subscriber::set_default(subscriber) }
-    }
-
-    /// Returns the number of warnings that name a controller.
-    fn warnings_about(&self, name: &str) -> usize {
-        let text = String::from_utf8(self.text.lock().unwrap().clone()).unwrap();
-        let is_warning = |line: &&str| line.contains(" WARN ") && line.contains("another controller writes");
-        text.lines().filter(is_warning).filter(|line| line.contains(&format!("manager={name} "))).count()
-    }
+/// Returns the number of warnings that name a controller.
+fn warnings_about(name: &str, log: &Log) -> usize {
+    let text = log.text();
+    let is_warning = |line: &&str| line.contains(" WARN ") && line.contains("another controller writes");
+    text.lines().filter(is_warning).filter(|line| line.contains(&format!("manager={name} "))).count()
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_controllers_that_agree_are_reported_once() {
-    let log = Log::capture();
+    let log = Log::capture(Level::INFO);
     let server = server();
     let ours = Running::start(&server, &settings(), None);
     sleep(seconds(5)).await;
@@ -183,7 +154,7 @@ async fn two_controllers_that_agree_are_reported_once() {
         .map(|name| format!("{name} kube-controller-manager"));
     assert_eq!(ours.others(), seen);
     assert_eq!(upstream.others(), [""; 0], "it writes first, so it sees no writes of ours");
-    assert_eq!(log.warnings_about("kube-controller-manager"), 2, "once for each kind");
+    assert_eq!(warnings_about("kube-controller-manager", &log), 2, "once for each kind");
     upstream.stop().await;
     sleep(seconds(3700)).await;
     assert_eq!(ours.others(), [""; 0], "it has gone");
@@ -191,7 +162,7 @@ async fn two_controllers_that_agree_are_reported_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_earlier_replica_is_no_other_controller() {
-    let log = Log::capture();
+    let log = Log::capture(Level::INFO);
     let server = server();
     let first = Running::replica(&server, "a");
     sleep(seconds(20)).await;
@@ -214,7 +185,7 @@ async fn an_earlier_replica_is_no_other_controller() {
     }
     assert!(third.foreign_writes() > 10, "the writes are seen");
     assert_eq!(third.others(), [""; 0]);
-    assert_eq!(log.warnings_about("kube-endpoint-manager"), 0);
+    assert_eq!(warnings_about("kube-endpoint-manager", &log), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@
 //! - [`MetricsPage`] reads values from a page of metrics in Prometheus' text format.
 //! - `Simulation` (feature `server`) runs a controller against the embedded API server, under
 //!   tokio's paused clock.
+//! - `Log` (feature `log`) captures what a test logs.
 //!
 //! A call that does not apply to the current objects, such as the zone of a Service, panics and
 //! names the caller's line.
@@ -33,6 +34,8 @@ mod apply;
 mod cluster;
 mod describe;
 mod inputs;
+#[cfg(feature = "log")]
+mod log;
 mod metrics_page;
 mod redact;
 #[cfg(feature = "server")]
@@ -41,6 +44,8 @@ mod simulation;
 pub use apply::Planned;
 pub use cluster::{Cluster, START_TIME};
 pub use inputs::Inputs;
+#[cfg(feature = "log")]
+pub use log::Log;
 pub use metrics_page::MetricsPage;
 pub use redact::Redacted;
 #[cfg(feature = "server")]

@@ -49,11 +49,6 @@ impl Redacted {
         numbers.replace(&mut value, "");
         Self(value)
     }
-
-    /// Returns the value, redacted.
-    pub fn as_value(&self) -> &Value {
-        &self.0
-    }
 }
 
 impl fmt::Display for Redacted {
@@ -248,9 +243,7 @@ mod tests {
         let event = json!({"kind": "Event", "metadata": {"name": "e"}, "message": "slice web-xk2lp is full",
             "involvedObject": {"uid": "7", "name": "web-xk2lp"}});
         let redacted = Redacted::new([event, slice("web-xk2lp", "7", "10.0.0.1")]);
-        let [slice, event] = redacted.as_value().as_array().unwrap().as_slice() else {
-            panic!("two objects")
-        };
+        let [slice, event] = redacted.0.as_array().unwrap().as_slice() else { panic!("two objects") };
         assert_eq!(slice["metadata"]["name"], "web-[1]");
         assert_eq!(event["message"], "slice web-[1] is full");
         assert_eq!(event["involvedObject"]["uid"], slice["metadata"]["uid"]);
@@ -263,7 +256,7 @@ mod tests {
     fn given_names_are_kept() {
         let check = |name: &str, want: &str| {
             let object = json!({"metadata": {"name": name, "labels": {"kubernetes.io/service-name": "web"}}});
-            assert_eq!(Redacted::new(object).as_value()["metadata"]["name"], want);
+            assert_eq!(Redacted::new(object).0["metadata"]["name"], want);
         };
         check("web-xk2lp", "web-[1]");
         check("web-extra", "web-extra");

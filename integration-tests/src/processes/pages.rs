@@ -57,17 +57,17 @@ impl Pages {
         self.request(path, None).await
     }
 
-    /// Returns the sum of all series of a metric, or `None` if it does not exist.
+    /// Reads the page of metrics.
     ///
     /// # Errors
     ///
     /// An error if the answer is not 200, or there is no answer.
-    pub async fn metric(&self, name: &str) -> Result<Option<f64>, Box<dyn std::error::Error + Send + Sync>> {
+    pub async fn metrics(&self) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let (status, page) = self.request("/metrics", Some(user_token(SCRAPER))).await?;
         if status != 200 {
             return Err(format!("/metrics: {status}: {page}").into());
         }
-        Ok(sum(&page, name))
+        Ok(page)
     }
 
     async fn request(
@@ -94,27 +94,5 @@ impl Pages {
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await?.to_bytes();
         Ok((status, String::from_utf8(body.to_vec())?))
-    }
-}
-
-/// Returns the sum of the series of a metric on a page in Prometheus' text format.
-fn sum(page: &str, name: &str) -> Option<f64> {
-    let values = page.lines().filter_map(|line| {
-        let rest = line.strip_prefix(name)?;
-        (rest.starts_with(['{', ' '])).then(|| rest.rsplit(' ').next()?.parse::<f64>().ok()).flatten()
-    });
-    values.reduce(|sum, value| sum + value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_series_of_a_metric_are_added() {
-        let page = "# TYPE lost counter\nlost{reason=\"a b\"} 2\nlost{reason=\"c\"} 3\nlost_more 7\nidle 0\n";
-        assert_eq!(sum(page, "lost"), Some(5.0));
-        assert_eq!(sum(page, "idle"), Some(0.0));
-        assert_eq!(sum(page, "los"), None);
     }
 }

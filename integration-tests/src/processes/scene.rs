@@ -147,15 +147,6 @@ impl Scene {
         self.start_command(command, &self.next_log())
     }
 
-    /// As [`Self::start_replica`], of another binary.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
-    pub fn start_replica_of(&mut self, program: &Path, arguments: &[&str]) -> usize {
-        self.start_command(self.command(program, arguments), &self.next_log())
-    }
-
     /// As [`Self::start_replica`], with its output in a file of the caller's, such as `/dev/full`.
     ///
     /// # Panics

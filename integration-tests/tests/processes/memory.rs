@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube_endpoint_integration_tests::processes::{Memory, Pages, Scene, Size, free_port};
+use kube_endpoint_testing::MetricsPage;
 
 use crate::common::APISERVER;
 
@@ -21,7 +22,8 @@ async fn an_idle_replica_takes_at_most_16_megabytes() {
     scene.wait_until_all_stand_by().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(pages.read("/readyz").await.unwrap().0, 200);
-    assert_eq!(pages.metric("leader_election_master_status").await.unwrap(), Some(1.0));
+    let page = MetricsPage::new(pages.metrics().await.unwrap());
+    assert_eq!(page.sum("leader_election_master_status", &[]), 1.0);
     tokio::time::sleep(size.idle).await;
     let process = &scene.replicas[replica].process;
     let Memory { resident, anonymous, .. } = process.memory().unwrap();

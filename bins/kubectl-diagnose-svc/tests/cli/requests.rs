@@ -49,6 +49,47 @@ async fn the_size_of_the_cluster_changes_neither_requests_nor_bytes() {
     assert!(bytes_of_large < 64 * 1024, "{bytes_of_large}");
 }
 
+/// A change during the reading is then newer in the pods and Leases than in the slices, so that no
+/// slice looks late.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_are_read_before_pods_and_leases() {
+    let led = json!({"kube-endpoint-manager.github.io/endpoint-selector": "led"});
+    let labels = json!({"app": "web"});
+    let ports = json!([{"port": 80}]);
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"selector": labels, "ports": ports}}),
+        json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "led", "namespace": "shop", "annotations": led}, "spec": {"ports": ports}}),
+        json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+            "metadata": {"name": "led", "namespace": "shop"},
+            "spec": {"selector": {"matchLabels": labels}, "readiness": {"lease": {"name": "led"}}}}),
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-0", "namespace": "shop", "labels": labels},
+            "spec": {"containers": [{"name": "app", "image": "i"}]}}),
+    ];
+    let shop = Shop::with(objects, Vec::new()).await;
+    let is_output = |request: &String| {
+        ["endpointslices", "endpoints/", "endpoints?"]
+            .iter()
+            .any(|it| request.contains(&format!("/namespaces/shop/{it}")))
+    };
+    let follows = |request: &String| request.contains("/pods?") || request.contains("/leases/led");
+    for arguments in [&["explain", "web"][..], &["explain", "led"], &["explain", "pod/web-0"], &["lint"]] {
+        shop.requests();
+        shop.run(arguments).await;
+        let mut requests: Vec<String> = Vec::new();
+        // A second reading sends the same.
+        for request in shop.requests() {
+            if !requests.contains(&request) {
+                requests.push(request);
+            }
+        }
+        let (last, first) = (requests.iter().rposition(is_output), requests.iter().position(follows));
+        assert!(last.is_some() && last < first, "{arguments:?} {requests:#?}");
+    }
+}
+
 /// Nodes without a pod of the Service matter if a traffic policy is `Local`, or if hints are for
 /// other nodes or zones.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,6 @@
 //! Credential plugins: shell scripts that are slow, fail, or give one credential after the other.
 #![expect(clippy::disallowed_methods, reason = "a credential ends at a time of the system's clock")]
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,6 +8,8 @@ use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use kube::Config;
 use kube::config::{ExecConfig, ExecInteractiveMode};
+use kube_endpoint_testing::Log;
+use tracing::Level;
 
 use super::{Authority, Credentials, Server, config, get, limits, until};
 use crate::client::client;
@@ -52,37 +51,6 @@ fn configured(server: &Server, files: &Credentials, plugin: ExecConfig) -> Confi
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-thread_local! {
-    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Writes to the log of the thread that logs. A subscriber for one thread alone would not do:
-/// tracing asks the thread that reaches a log statement first if anybody listens, for all threads.
-struct ThreadLog;
-
-impl Write for ThreadLog {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        LOG.with_borrow_mut(|log| log.extend_from_slice(text));
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn collect_logs() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(|| ThreadLog).init();
-    });
-}
-
-/// Returns the log of this test so far.
-fn logged() -> String {
-    LOG.with_borrow(|log| String::from_utf8(log.clone()).unwrap())
-}
-
 #[tokio::test]
 async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() {
     let authority = Authority::new();
@@ -94,7 +62,7 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
         plugin_warning: Duration::from_millis(100),
         ..limits()
     };
-    collect_logs();
+    let log = Log::capture(Level::INFO);
     let config = configured(&server, &files, plugin(&files, "exec sleep 600"));
     let ended = AtomicBool::new(false);
     // The runtime of this test has one thread: if a plugin blocked it, the report would come only
@@ -106,12 +74,12 @@ async fn a_plugin_that_hangs_is_reported_and_then_killed_and_blocks_no_thread() 
             error.to_string()
         },
         async {
-            until("the plugin is reported", async || !logged().is_empty()).await;
+            until("the plugin is reported", async || !log.text().is_empty()).await;
             assert!(!ended.load(Ordering::SeqCst), "the report came only at the end");
         }
     );
     assert_eq!(runs(&files), 1);
-    insta::assert_snapshot!(format!("{}{error}", logged()));
+    insta::assert_snapshot!(format!("{}{error}", log.text()));
 }
 
 #[tokio::test]

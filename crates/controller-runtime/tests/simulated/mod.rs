@@ -12,13 +12,14 @@ use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, Endpoints, Lease
 use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_informer::{Cluster, Kind, Object, ReflectorOptions};
 use kube_endpoint_testing::{Environment, Simulation, USER_AGENT};
+use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 
 /// The differences between controllers.
 pub(crate) trait Simulated: Reconciler {
     /// The component of its events.
     const COMPONENT: &'static str;
 
-    /// Returns the buckets of its histograms.
+    /// Returns the buckets of its own histograms.
     fn buckets() -> Vec<(&'static str, Vec<f64>)> {
         Vec::new()
     }
@@ -27,6 +28,14 @@ pub(crate) trait Simulated: Reconciler {
     fn cluster() -> Cluster {
         Cluster::new(Self::kinds())
     }
+}
+
+/// Returns the buckets of controllers' own histograms, and those of their runtime and queues.
+pub(crate) fn all_buckets(
+    own: impl IntoIterator<Item = (&'static str, Vec<f64>)>,
+) -> impl Iterator<Item = (&'static str, Vec<f64>)> {
+    let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
+    own.into_iter().chain(kube_endpoint_controller_runtime::buckets()).chain(of_queues)
 }
 
 pub(crate) struct Harness<R: Reconciler>(Simulation<Controller<R>>);
@@ -56,7 +65,7 @@ impl<R: Simulated> Harness<R> {
             environment.on_crash(move || cluster.remove_handlers());
             controller
         };
-        Self(Simulation::begin(server, R::buckets(), begin))
+        Self(Simulation::begin(server, all_buckets(R::buckets()), begin))
     }
 
     /// Aborts the controller, and returns the server.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{Cause, SyncError};
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
-use kube_endpoint_core_model::readiness::{left_out_in, serving_pods_in};
+use kube_endpoint_core_model::readiness::{NobodyLeads, left_out_in, serving_pods_in};
 use kube_endpoint_core_model::{
     EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Role,
     Service, Text, Timestamp, harmless,
@@ -40,7 +40,8 @@ pub(super) enum Leadership {
         at_most: Patience,
     },
     Somebody,
-    Nobody(NobodyLeads),
+    /// The sentence says why.
+    Nobody(String),
 }
 
 /// How long ready endpoints stay while nobody knows who leads.
@@ -52,32 +53,6 @@ pub(super) enum Patience {
     UntilRead,
 }
 
-/// The reason why no pod is a ready endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NobodyLeads {
-    /// The Lease does not exist.
-    NotFound { lease: Text },
-    /// Nobody holds the Lease.
-    NotHeld { lease: Text },
-    /// The holder has not renewed the Lease for as long as a record counts. The Lease may say a
-    /// longer time than that.
-    NotRenewed { lease: Text, holder: String, counts: Duration, beyond_limit: Option<Duration> },
-    /// The identity of the holder names none of the selected pods.
-    NotRecognised { lease: Text, holder: String },
-    /// It names several of them.
-    Ambiguous { lease: Text, holder: String },
-    /// The pod that got the Lease is gone, and this one of the same name has not renewed it.
-    Replaced { lease: Text, pod: Text },
-    /// A container of the pod that got the Lease has restarted, and the pod has not renewed it.
-    Restarted { lease: Text, pod: Text },
-    /// The pod that leads is not ready.
-    NotReady { pod: Text },
-    /// The pod that leads is being deleted.
-    Ending { pod: Text },
-    /// No pod that is ready has the condition.
-    NoCondition { kind: Text },
-}
-
 /// The pods that a Lease tells.
 enum Found {
     /// This one leads.
@@ -85,7 +60,8 @@ enum Found {
     /// Nobody knows yet who leads. The slices show that these serve, or that this one has led and
     /// is no follower.
     Published(Vec<Text>),
-    Nobody(NobodyLeads),
+    /// The sentence says why.
+    Nobody(String),
 }
 
 impl Found {
@@ -227,7 +203,7 @@ impl SelectorReconciler {
         lease: &ObjectKey,
         (identity, version): (&Text, ResourceVersion),
         pods: &[Arc<Pod>],
-    ) -> Result<Text, NobodyLeads> {
+    ) -> Result<Text, String> {
         let pod = by_identity(&lease.name, identity, pods)?;
         let seen = self.leases.seen(lease);
         let is_older = seen.is_some_and(|seen| seen.record.is_older_than(pod.started()));
@@ -245,11 +221,7 @@ impl SelectorReconciler {
         if !self.leases.tell_next_change(lease, version) {
             runtime.add(service.clone(), Cause::Lease.since(None).urgent(true));
         }
-        let (lease, pod) = (lease.name.clone(), pod.key.name.clone());
-        Err(match is_another {
-            true => NobodyLeads::Replaced { lease, pod },
-            false => NobodyLeads::Restarted { lease, pod },
-        })
+        Err(NobodyLeads::Restarted { pod: pod.key.name.clone() }.sentence(&lease.name, identity))
     }
 
     /// Tells the status of a selector which holder its Lease has, and if that names a pod.
@@ -330,49 +302,44 @@ fn with_condition(runtime: &Runtime, service: &ObjectKey, kind: &Text) -> Leader
     match runtime.cluster().first_pod_of(service, leads) {
         Some(_) => Leadership::Somebody,
         None if runtime.cluster().pod_count_of(service) == 0 => Leadership::Unsaid,
-        None => Leadership::Nobody(NobodyLeads::NoCondition { kind: kind.clone() }),
+        None => Leadership::Nobody(NobodyLeads::NoCondition.sentence(kind, "")),
     }
 }
 
-/// Returns the pod that the identity of a holder names.
+/// Returns the pod that the identity of a holder names, or a sentence that says why it names none.
 pub(super) fn by_identity<'a>(
     lease: &Text,
     identity: &Text,
     pods: &'a [Arc<Pod>],
-) -> Result<&'a Arc<Pod>, NobodyLeads> {
-    let (lease, holder) = (lease.clone(), || harmless(identity, LONGEST_IDENTITY).into_owned());
-    match named(identity, pods) {
-        Named::Pod(pod) => Ok(pod),
-        Named::Nobody => Err(NobodyLeads::NotRecognised { lease, holder: holder() }),
-        Named::Several => Err(NobodyLeads::Ambiguous { lease, holder: holder() }),
-    }
+) -> Result<&'a Arc<Pod>, String> {
+    let reason = match named(identity, pods) {
+        Named::Pod(pod) => return Ok(pod),
+        Named::Nobody => NobodyLeads::NotRecognised,
+        Named::Several => NobodyLeads::Ambiguous,
+    };
+    Err(reason.sentence(lease, &harmless(identity, LONGEST_IDENTITY)))
 }
 
-/// Returns why nobody leads by a Lease, as it was seen last.
-pub(super) fn nobody(name: &Text, seen: Option<&Lease>) -> NobodyLeads {
-    let lease = name.clone();
-    match seen.map(|seen| &seen.record) {
-        None => NobodyLeads::NotFound { lease },
-        Some(record) if record.holder.is_empty() => NobodyLeads::NotHeld { lease },
-        Some(record) => NobodyLeads::NotRenewed {
-            lease,
-            holder: harmless(&record.holder, LONGEST_IDENTITY).into_owned(),
-            counts: record.duration(),
-            beyond_limit: record.beyond_limit(),
-        },
-    }
+/// Says why nobody leads by a Lease, as it was seen last.
+pub(super) fn nobody(name: &Text, seen: Option<&Lease>) -> String {
+    let record = match seen.map(|seen| &seen.record) {
+        None => return NobodyLeads::NotFound.sentence(name, ""),
+        Some(record) if record.holder.is_empty() => return NobodyLeads::NotHeld.sentence(name, ""),
+        Some(record) => record,
+    };
+    let seconds = record.duration().as_secs();
+    let reason = NobodyLeads::NotRenewed { seconds: seconds.cast_signed() };
+    let reason = reason.sentence(name, &harmless(&record.holder, LONGEST_IDENTITY));
+    let beyond_limit = record.beyond_limit().map(|said| {
+        format!(", the longest time for which a record counts; the Lease says {} s", said.as_secs())
+    });
+    format!("{reason} for {seconds} s{}", beyond_limit.unwrap_or_default())
 }
 
 /// Returns who leads if that should be this pod.
 fn with_pod(pod: &Pod) -> Leadership {
-    let name = || pod.key.name.clone();
-    if pod.is_terminating() {
-        return Leadership::Nobody(NobodyLeads::Ending { pod: name() });
-    }
-    if !pod.is_ready() || pod.is_terminal() {
-        return Leadership::Nobody(NobodyLeads::NotReady { pod: name() });
-    }
-    Leadership::Somebody
+    let reason = NobodyLeads::although_chosen(pod);
+    reason.map_or(Leadership::Somebody, |reason| Leadership::Nobody(reason.sentence("", "")))
 }
 
 impl Leadership {
@@ -403,79 +370,19 @@ impl fmt::Display for Patience {
     }
 }
 
-impl fmt::Display for NobodyLeads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { lease } => write!(f, "Lease {lease} does not exist"),
-            Self::NotHeld { lease } => write!(f, "nobody holds Lease {lease}"),
-            Self::NotRenewed { lease, holder, counts, beyond_limit } => {
-                write!(f, "\"{holder}\" has not renewed Lease {lease} for {} s", counts.as_secs())?;
-                match beyond_limit {
-                    Some(said) => write!(
-                        f,
-                        ", the longest time for which a record counts; the Lease says {} s",
-                        said.as_secs()
-                    ),
-                    None => Ok(()),
-                }
-            }
-            Self::NotRecognised { lease, holder } => {
-                write!(f, "\"{holder}\", the holder of Lease {lease}, names none of the selected pods")
-            }
-            Self::Ambiguous { lease, holder } => {
-                write!(f, "\"{holder}\", the holder of Lease {lease}, names several of the selected pods")
-            }
-            Self::Replaced { lease, pod } => {
-                write!(f, "Pod {pod} has the name of the pod that got Lease {lease}, and has not renewed it")
-            }
-            Self::Restarted { lease, pod } => {
-                write!(f, "a container of Pod {pod} has restarted, and has not renewed Lease {lease}")
-            }
-            Self::NotReady { pod } => write!(f, "Pod {pod}, which should, is not ready"),
-            Self::Ending { pod } => write!(f, "Pod {pod}, which did, is being deleted"),
-            Self::NoCondition { kind } => write!(f, "the condition {kind} is True of no ready pod"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use kube_endpoint_core_model::lease::LONGEST_DURATION;
-
     use super::*;
 
     #[test]
-    fn events_say_why_nobody_leads() {
-        let (lease, pod) = (|| Text::from("web"), || Text::from("a"));
-        let holder = || "a_6bb9".to_owned();
-        let counts = Duration::from_secs(15);
-        let reasons = [
-            NobodyLeads::NotFound { lease: lease() },
-            NobodyLeads::NotHeld { lease: lease() },
-            NobodyLeads::NotRenewed { lease: lease(), holder: holder(), counts, beyond_limit: None },
-            NobodyLeads::NotRenewed {
-                lease: lease(),
-                holder: holder(),
-                counts: LONGEST_DURATION,
-                beyond_limit: Some(Duration::from_secs(100_000)),
-            },
-            NobodyLeads::NotRecognised { lease: lease(), holder: holder() },
-            NobodyLeads::Ambiguous { lease: lease(), holder: holder() },
-            NobodyLeads::Replaced { lease: lease(), pod: pod() },
-            NobodyLeads::Restarted { lease: lease(), pod: pod() },
-            NobodyLeads::NotReady { pod: pod() },
-            NobodyLeads::Ending { pod: pod() },
-            NobodyLeads::NoCondition { kind: "shop.example/leader".into() },
-        ];
-        let gone = Leadership::Nobody(reasons[0].clone());
-        let states = reasons.into_iter().map(Leadership::Nobody);
-        let states = states.chain([
-            Leadership::Somebody,
-            Leadership::Awaited { lease: lease(), at_most: Patience::For(counts) },
-        ]);
-        let events: Vec<String> = states.map(|state| state.event(&gone).unwrap().to_string()).collect();
+    fn events_tell_a_change() {
+        let nobody = Leadership::Nobody("Lease web does not exist".into());
+        let at_most = Patience::For(Duration::from_secs(15));
+        let awaited = Leadership::Awaited { lease: "web".into(), at_most };
+        let states = [nobody.clone(), Leadership::Somebody, awaited];
+        let events = states.map(|state| state.event(&nobody).unwrap().to_string());
         insta::assert_snapshot!(events.join("\n"));
         assert!(Leadership::Somebody.event(&Leadership::Unsaid).is_none(), "nobody has missed it");
-        assert!(Leadership::Unsaid.event(&gone).is_none());
+        assert!(Leadership::Unsaid.event(&nobody).is_none());
     }
 }

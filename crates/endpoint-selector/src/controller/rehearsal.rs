@@ -193,8 +193,7 @@ impl SelectorReconciler {
             (Some(Readiness::Lease { role, .. }), Some(lease)) => (*role, lease),
             _ => return Ok(None),
         };
-        let refused =
-            |reason: super::leader::NobodyLeads| Verdict::refused("NobodyLeads", reason.to_string());
+        let refused = |reason: String| Verdict::refused("NobodyLeads", reason);
         let found = match self.standing(runtime, &lease).await.0 {
             Standing::Holder(identity, _) => {
                 self.recognise(selector, Some(&identity), pods, true, None);

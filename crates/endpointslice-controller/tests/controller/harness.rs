@@ -6,7 +6,6 @@ use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
 use kube_endpoint_endpointslice_controller::controller::{EVENT_COMPONENT, EndpointSliceReconciler};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, buckets};
 use kube_endpoint_testing::server_builder;
-use kube_endpoint_workqueue::{HISTOGRAM_BUCKETS, HISTOGRAM_NAMES};
 use serde_json::{Value, json};
 
 use crate::controller::objects::{SERVICE_NAME, name, node};
@@ -18,9 +17,7 @@ impl Simulated for EndpointSliceReconciler {
     const COMPONENT: &'static str = EVENT_COMPONENT;
 
     fn buckets() -> Vec<(&'static str, Vec<f64>)> {
-        let of_queues = HISTOGRAM_NAMES.map(|name| (name, HISTOGRAM_BUCKETS.to_vec()));
-        let of_runtime = kube_endpoint_controller_runtime::buckets();
-        buckets().into_iter().chain(of_runtime).chain(of_queues).collect()
+        buckets()
     }
 }
 

@@ -163,7 +163,7 @@ impl LintReport {
 
     /// Returns true if objects could not be read without which the report is not complete: other
     /// ones than nodes, and than those that files do not have, unless these count, too.
-    pub fn is_incomplete(&self, fail_on: FailOn) -> bool {
+    pub(crate) fn is_incomplete(&self, fail_on: FailOn) -> bool {
         let lacks_nodes_alone =
             !self.known.is_complete() && Known { nodes: true, ..self.known }.is_complete();
         !self.not_read.is_empty() && (fail_on.strict || !(lacks_nodes_alone || self.from_files))

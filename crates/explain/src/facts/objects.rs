@@ -683,7 +683,7 @@ impl Objects {
     }
 
     /// Returns names and labels of the pods of a namespace, sorted by name.
-    pub fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
+    pub(crate) fn labels_of(&self, namespace: &Text) -> impl Iterator<Item = (&Text, &StringMap)> {
         self.pods_of(namespace).map(|pod| (&pod.key.name, &pod.labels))
     }
 

@@ -226,7 +226,7 @@ impl ContainerState {
     }
 
     /// Returns the probe that has not succeeded, if the container runs and is not ready.
-    pub fn failing_probe(&self) -> Option<Probe> {
+    pub(crate) fn failing_probe(&self) -> Option<Probe> {
         match (self.started, self.startup_probe.is_some(), self.readiness_probe.is_some()) {
             (Some(false), true, _) | (None, true, false) => Some(Probe::Startup),
             (Some(false), false, _) => None,
@@ -244,7 +244,7 @@ impl ContainerState {
     }
 
     /// Returns true if it has run before the present run, so that its previous log exists.
-    pub fn has_run_before(&self) -> bool {
+    pub(crate) fn has_run_before(&self) -> bool {
         self.restarts > 0 || self.last.is_some()
     }
 }

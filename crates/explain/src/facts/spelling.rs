@@ -1,9 +1,10 @@
-//! How near two texts are, and which annotation of Services a key is nearly.
+//! Which annotation of Services a key is nearly.
 
 use kube_endpoint_core_model::well_known::{
     ANNOTATION_ENDPOINT_SELECTOR, ANNOTATION_ENDPOINTS, ANNOTATION_TOPOLOGY_AWARE_HINTS,
     ANNOTATION_TOPOLOGY_MODE, SELECTOR_GROUP,
 };
+use strsim::levenshtein;
 
 /// The most letters in which the prefix of a key may differ from ours.
 const SLIPS: usize = 3;
@@ -17,9 +18,9 @@ pub(crate) fn meant(key: &str) -> Option<&'static str> {
     let letters =
         |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
     let [prefix, ours, name] = [prefix, SELECTOR_GROUP, name].map(letters);
-    let is_ours = prefix.contains("endpointmanager") || edits(&prefix, &ours) <= SLIPS;
+    let is_ours = prefix.contains("endpointmanager") || levenshtein(&prefix, &ours) <= SLIPS;
     let is_selector = name == "endpointselector" || is_ours && name.contains("selector");
-    let is_endpoints = is_ours && (edits(&name, "endpoints") <= 2 || name.starts_with("retire"));
+    let is_endpoints = is_ours && (levenshtein(&name, "endpoints") <= 2 || name.starts_with("retire"));
     let wanted = match (is_selector && (is_ours || prefix.is_empty()), is_endpoints) {
         (true, _) => ANNOTATION_ENDPOINT_SELECTOR,
         (false, true) => ANNOTATION_ENDPOINTS,
@@ -31,28 +32,8 @@ pub(crate) fn meant(key: &str) -> Option<&'static str> {
 /// Returns the annotation of Kubernetes for Services that a key nearly is.
 fn of_kubernetes(key: &str) -> Option<&'static str> {
     let known = [ANNOTATION_TOPOLOGY_MODE, ANNOTATION_TOPOLOGY_AWARE_HINTS];
-    let nearly = |annotation: &&&str| (1..=SLIPS).contains(&edits(&key.to_lowercase(), annotation));
+    let nearly = |annotation: &&&str| (1..=SLIPS).contains(&levenshtein(&key.to_lowercase(), annotation));
     known.iter().find(nearly).copied().filter(|_| !known.contains(&key))
-}
-
-/// Returns the number of single-character edits between two texts (Levenshtein distance).
-pub(crate) fn edits(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, from) in one.chars().enumerate() {
-        let mut diagonal = at;
-        let mut left = at + 1;
-        for (to, above) in other.iter().zip(row.iter_mut().skip(1)) {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = *above;
-            left = substituted.min(left + 1).min(*above + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = at + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -88,21 +69,6 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(meant(key), want, "{key}");
-        }
-    }
-
-    #[test]
-    fn edits_are_counted() {
-        for (one, other, want) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("kitten", "sitting", 3),
-            ("web", "web", 0),
-            ("htpp", "http", 1),
-            ("frontned", "frontend", 2),
-        ] {
-            assert_eq!(edits(one, other), want, "{one} {other}");
-            assert_eq!(edits(other, one), want, "{other} {one}");
         }
     }
 }

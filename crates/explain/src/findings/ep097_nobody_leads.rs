@@ -1,7 +1,9 @@
 //! The readiness of the Service's EndpointSelector chooses no ready pod.
 
+use kube_endpoint_core_model::readiness::NobodyLeads as Reason;
+
 use crate::findings::prelude::*;
-use crate::models::leader::{Leads, LeadsBy, NoLeader};
+use crate::models::leader::{Leads, LeadsBy};
 use crate::models::selection::{RESOURCE, Selection};
 
 about! {
@@ -56,7 +58,7 @@ impl Finding for NobodyLeads {
         };
         let nobody = self.leads.nobody.as_ref();
         let show = match (nobody, is_lease) {
-            (Some(NoLeader::NotReady { pod } | NoLeader::Ending { pod }), _) => {
+            (Some(Reason::NotReady { pod } | Reason::Ending { pod }), _) => {
                 Step::kubectl_in(&service.namespace, ["describe", "pod", pod])
             }
             (_, true) => Step::kubectl_in(&service.namespace, ["get", "lease", name, "-o", "yaml"]),
@@ -76,26 +78,26 @@ impl fmt::Display for NobodyLeads {
 }
 
 /// Says what to do so that a pod leads. `name` is that of the Lease or the condition.
-fn what_to_do(nobody: Option<&NoLeader>, name: &str, namespace: &str) -> String {
+fn what_to_do(nobody: Option<&Reason>, name: &str, namespace: &str) -> String {
     let Some(nobody) = nobody else {
         return "Nothing, if the pod renews the Lease or another one gets it; else look if its node reaches the API server".to_owned();
     };
     match nobody {
-        NoLeader::NotFound => format!(
+        Reason::NotFound => format!(
             "Look if the program runs and elects with a Lease of this name in the namespace {namespace}; if it uses another name, correct spec.readiness.lease.name of the EndpointSelector"
         ),
-        NoLeader::NotHeld | NoLeader::NotRenewed { .. } => {
+        Reason::NotHeld | Reason::NotRenewed { .. } => {
             "Look at the logs of the pods: why does none of them get the Lease?".to_owned()
         }
-        NoLeader::NotRecognised | NoLeader::Ambiguous => {
+        Reason::NotRecognised | Reason::Ambiguous => {
             "Let the program use an identity that has the name, uid, hostname or an address of its own pod, and of no other, as one of its parts, such as POD-NAME_SUFFIX".to_owned()
         }
-        NoLeader::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
-        NoLeader::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
-        NoLeader::Restarted { pod } => format!(
+        Reason::NoCondition => format!("Set the condition {name} of the pod that should lead to True"),
+        Reason::NotReady { pod } => format!("Look why Pod {pod} is not ready"),
+        Reason::Restarted { pod } => format!(
             "Nothing, if Pod {pod} renews the Lease or another pod gets it; else look at the logs of the pods: why does none of them get it?"
         ),
-        NoLeader::Ending { .. } => {
+        Reason::Ending { .. } => {
             "Nothing, if another pod is about to lead; else look at the logs of the others: why does none take over?".to_owned()
         }
     }

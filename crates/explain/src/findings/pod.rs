@@ -78,7 +78,7 @@ impl PodExplanation {
 
     /// Returns true if the pod receives traffic although it is being deleted: no endpoint is ready,
     /// or its slice does not show the deletion yet. It still answers.
-    pub fn is_last_resort(&self) -> bool {
+    pub(crate) fn is_last_resort(&self) -> bool {
         let is_up = |place: &Place| place.last_resort || (place.ready && self.is_ending_and_serving());
         self.publication == Publication::NotReady
             && self.places.iter().any(|place| is_up(place) && self.owns(place.sent()))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kube_endpoint_core_model::lease::{Named, Record, named};
-use kube_endpoint_core_model::readiness::{Chosen, left_out_in, serving_pod_in};
+use kube_endpoint_core_model::readiness::{Chosen, NobodyLeads, left_out_in, serving_pod_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Role, Text,
@@ -41,7 +41,7 @@ pub struct Leads {
     pub overdue: Option<Overdue>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nobody: Option<NoLeader>,
+    pub nobody: Option<NobodyLeads>,
 }
 
 /// A Lease whose holder has not renewed it for more than two thirds of its duration, which is the
@@ -85,31 +85,6 @@ pub enum LeadsBy {
         /// True if only the pod is chosen whose condition changed last.
         newest: bool,
     },
-}
-
-/// The reason why no pod is chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
-#[non_exhaustive]
-pub enum NoLeader {
-    /// The Lease does not exist.
-    NotFound,
-    /// Nobody holds the Lease.
-    NotHeld,
-    /// The holder has not renewed the Lease for longer than it counts.
-    NotRenewed { seconds: i64 },
-    /// The identity names none of the selected pods.
-    NotRecognised,
-    /// The identity names several of them.
-    Ambiguous,
-    /// No selected pod has the condition.
-    NoCondition,
-    /// The pod that leads is not ready.
-    NotReady { pod: Text },
-    /// The pod that leads is being deleted.
-    Ending { pod: Text },
-    /// The pod of this name, or its containers, have started after the last renewal.
-    Restarted { pod: Text },
 }
 
 impl Leads {
@@ -164,18 +139,21 @@ impl Leads {
             // A deleted Lease expires like one that nobody renews.
             _ if lease.is_none() => match pods.iter().find(|pod| published.as_ref() == Some(&pod.key.name)) {
                 Some(pod) => Ok(pod),
-                None => Err(NoLeader::NotFound),
+                None => Err(NobodyLeads::NotFound),
             },
-            _ if record.holder.is_empty() => Err(NoLeader::NotHeld),
-            Named::Nobody => Err(NoLeader::NotRecognised),
-            Named::Several => Err(NoLeader::Ambiguous),
+            _ if record.holder.is_empty() => Err(NobodyLeads::NotHeld),
+            Named::Nobody => Err(NobodyLeads::NotRecognised),
+            Named::Several => Err(NobodyLeads::Ambiguous),
             // Clocks may differ, so the time of a renewal only explains why the slices lack the
             // holder.
-            Named::Pod(pod) if published.as_ref() != Some(&pod.key.name) && not_ready(pod).is_none() => {
+            Named::Pod(pod)
+                if published.as_ref() != Some(&pod.key.name)
+                    && NobodyLeads::although_chosen(pod).is_none() =>
+            {
                 match unrenewed.filter(|seconds| *seconds > counts) {
-                    Some(seconds) => Err(NoLeader::NotRenewed { seconds }),
+                    Some(seconds) => Err(NobodyLeads::NotRenewed { seconds }),
                     None if restarted(objects, pod, &record).is_some() => {
-                        Err(NoLeader::Restarted { pod: pod.key.name.clone() })
+                        Err(NobodyLeads::Restarted { pod: pod.key.name.clone() })
                     }
                     None => Ok(pod),
                 }
@@ -186,12 +164,12 @@ impl Leads {
         Self {
             since: match &found {
                 Ok(pod) if role == Role::Leader => since(objects, pod, record.acquired),
-                Err(NoLeader::NotHeld) => record.renewed,
-                Err(NoLeader::Restarted { pod }) => {
+                Err(NobodyLeads::NotHeld) => record.renewed,
+                Err(NobodyLeads::Restarted { pod }) => {
                     let pod = pods.iter().find(|it| it.key.name == *pod);
                     pod.and_then(|pod| restarted(objects, pod, &record))
                 }
-                Err(NoLeader::NotRenewed { .. }) => {
+                Err(NobodyLeads::NotRenewed { .. }) => {
                     record.renewed.and_then(|renewed| renewed.saturating_add(record.duration()).ok())
                 }
                 _ => record.acquired,
@@ -201,7 +179,7 @@ impl Leads {
                 .and_then(|seconds| Overdue::of(seconds, counts)),
             nobody: match &found {
                 Err(reason) => Some(reason.clone()),
-                Ok(pod) => not_ready(pod).filter(|_| role == Role::Leader),
+                Ok(pod) => NobodyLeads::although_chosen(pod).filter(|_| role == Role::Leader),
             },
             followers: followers(pod.map(|pod| &pod.key.name)),
             pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
@@ -233,8 +211,8 @@ impl Leads {
             overdue: None,
             nobody: match with_condition() {
                 _ if any_ready => None,
-                Some(pod) => not_ready(pod),
-                None => Some(NoLeader::NoCondition),
+                Some(pod) => NobodyLeads::although_chosen(pod),
+                None => Some(NobodyLeads::NoCondition),
             },
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
             followers: None,
@@ -317,21 +295,13 @@ fn restarted(objects: &Objects, pod: &Pod, record: &Record) -> Option<Timestamp>
 
 /// Returns since when a pod leads, or cannot although it should, if it was chosen at `chosen`.
 fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Timestamp> {
-    match not_ready(pod) {
+    match NobodyLeads::although_chosen(pod) {
         None => chosen,
-        Some(NoLeader::Ending { .. }) => {
+        Some(NobodyLeads::Ending { .. }) => {
             objects.pods_changed.get(&pod.key).copied().filter(|deleted| Some(*deleted) > chosen)
         }
         Some(_) => pod.ready?.last_transition.map(|lost| chosen.map_or(lost, |chosen| chosen.max(lost))),
     }
-}
-
-fn not_ready(pod: &Pod) -> Option<NoLeader> {
-    let name = || pod.key.name.clone();
-    if pod.is_terminating() {
-        return Some(NoLeader::Ending { pod: name() });
-    }
-    (!pod.is_ready() || pod.is_terminal()).then(|| NoLeader::NotReady { pod: name() })
 }
 
 impl fmt::Display for Leads {
@@ -352,7 +322,7 @@ impl Leads {
             None => Ok(()),
         };
         match (&self.by, self.pods.as_slice(), &self.nobody) {
-            (by, _, Some(nobody)) => nobody.fmt(f, by),
+            (by, _, Some(nobody)) => write!(f, "no pod leads: {}", by.nobody(nobody)),
             (LeadsBy::UnreadLease { name }, pods, None) => {
                 let pod = pods.first().map_or("no pod", |pod| &**pod);
                 write!(f, "Lease {name} could not be read; the slices show that {pod} leads")
@@ -385,34 +355,20 @@ impl Leads {
     }
 }
 
-impl NoLeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>, by: &LeadsBy) -> fmt::Result {
-        let (lease, holder) = match by {
-            LeadsBy::Lease { name, holder, .. } => (&**name, &**holder),
-            LeadsBy::UnreadLease { name } => (&**name, ""),
-            LeadsBy::Condition { kind, .. } => (&**kind, ""),
+impl LeadsBy {
+    /// Says why nobody leads.
+    fn nobody(&self, reason: &NobodyLeads) -> String {
+        let (name, holder) = match self {
+            Self::Lease { name, holder, .. } => (name, &**holder),
+            Self::UnreadLease { name } => (name, ""),
+            Self::Condition { kind, .. } => (kind, ""),
         };
-        f.write_str("no pod leads: ")?;
-        match self {
-            Self::NotFound => write!(f, "Lease {lease} does not exist"),
-            Self::NotHeld => write!(f, "nobody holds Lease {lease}"),
-            Self::NotRenewed { seconds } => write!(
-                f,
-                "\"{holder}\" has not renewed Lease {lease} for {}, if the clocks agree",
-                age::seconds(*seconds)
-            ),
-            Self::NotRecognised => {
-                write!(f, "\"{holder}\", the holder of Lease {lease}, names none of the selected pods")
+        let said = reason.sentence(name, holder);
+        match reason {
+            NobodyLeads::NotRenewed { seconds } => {
+                format!("{said} for {}, if the clocks agree", age::seconds(*seconds))
             }
-            Self::Ambiguous => {
-                write!(f, "\"{holder}\", the holder of Lease {lease}, names several of the selected pods")
-            }
-            Self::NoCondition => write!(f, "the condition {lease} is True of no selected pod"),
-            Self::NotReady { pod } => write!(f, "{pod}, which should, is not ready"),
-            Self::Ending { pod } => write!(f, "{pod}, which did, is being deleted"),
-            Self::Restarted { pod } => {
-                write!(f, "{pod} has started since the last renewal of Lease {lease}")
-            }
+            _ => said,
         }
     }
 }

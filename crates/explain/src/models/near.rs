@@ -148,7 +148,7 @@ impl NearMatches {
     }
 
     /// Returns the groups that differ by a likely typo.
-    pub fn typos(&self) -> impl Iterator<Item = &NearMatch> {
+    pub(crate) fn typos(&self) -> impl Iterator<Item = &NearMatch> {
         self.groups.iter().filter(|group| group.is_typo)
     }
 }
@@ -344,7 +344,7 @@ impl Form {
             return false;
         }
         (differing == 0 && sorted(one) == sorted(two))
-            || crate::facts::spelling::edits(one, two) <= MAX_EDITS.min(self.chars.max(other.chars) / 3)
+            || strsim::levenshtein(one, two) <= MAX_EDITS.min(self.chars.max(other.chars) / 3)
     }
 }
 

@@ -30,7 +30,7 @@ pub enum UnansweredQuestion {
 
 impl UnansweredQuestion {
     /// Returns true if the status of the Service depends on the answer.
-    pub fn hides_status(self) -> bool {
+    pub(crate) fn hides_status(self) -> bool {
         matches!(self, Self::Traffic | Self::MoreTraffic)
     }
 

@@ -70,45 +70,6 @@ fn hdls1() -> [EndpointSlice; 2] {
 }
 
 #[test]
-fn a_headless_service_lists_all_ready_endpoints_of_both_families() {
-    let answer = answer(CoreDns::default(), headless(), &hdls1(), &Question::Service);
-    let expected = [
-        "172-0-0-2 172.0.0.2",
-        "172-0-0-3 172.0.0.3",
-        "dup-name 172.0.0.4",
-        "dup-name 172.0.0.5",
-        "5678-abcd--1 5678:abcd::1",
-        "5678-abcd--2 5678:abcd::2",
-    ];
-    assert_eq!(answer, expected);
-}
-
-#[test]
-fn an_endpoint_is_found_by_its_name() {
-    let ask = |name: &str| answer(CoreDns::default(), headless(), &hdls1(), &Question::Endpoint(name.into()));
-    assert_eq!(ask("172-0-0-2"), ["172-0-0-2 172.0.0.2"]);
-    assert_eq!(ask("DUP-name"), ["dup-name 172.0.0.4", "dup-name 172.0.0.5"]);
-    assert_eq!(ask("bogusendpoint"), Vec::<String>::new());
-    // A Service with a cluster IP has names for its endpoints, too.
-    let of_cluster_ip =
-        answer(CoreDns::default(), service(), &hdls1(), &Question::Endpoint("172-0-0-2".into()));
-    assert_eq!(of_cluster_ip, ["172-0-0-2 172.0.0.2"]);
-}
-
-#[test]
-fn ports_matter_for_srv_records_only() {
-    let [mut four, _] = hdls1();
-    let ask = |slice: &EndpointSlice, question| {
-        answer(CoreDns::default(), headless(), std::slice::from_ref(slice), &question).len()
-    };
-    assert_eq!(ask(&four, srv("http", "tcp")), 4);
-    assert_eq!(ask(&four, srv("http", "udp")), 0);
-    four.ports.clear();
-    assert_eq!(ask(&four, srv("http", "tcp")), 0);
-    assert_eq!(ask(&four, Question::Service), 4);
-}
-
-#[test]
 fn neither_a_port_without_a_number_nor_a_domain_name_has_srv_records() {
     let ports = json!([{"name": "every", "protocol": "TCP"}, {"name": "zero", "protocol": "TCP", "port": 0}]);
     let mut numbers = slice("a", json!([{"addresses": ["10.0.0.1"]}]));
@@ -121,37 +82,6 @@ fn neither_a_port_without_a_number_nor_a_domain_name_has_srv_records() {
     assert_eq!(answer(srv("zero", "TCP")), ["10-0-0-1 10.0.0.1 0"]);
     assert_eq!(answer(srv("http", "TCP")), Vec::<String>::new());
     assert_eq!(answer(Question::Service).len(), 2);
-}
-
-#[test]
-fn a_service_with_a_cluster_ip_has_that_address_whatever_its_slices_hold() {
-    let dns = CoreDns::default();
-    assert_eq!(answer(dns, service(), &[], &Question::Service), ["10.96.0.7"]);
-    assert_eq!(answer(dns, service(), &[], &srv("http", "TCP")), ["10.96.0.7 80"]);
-    let ignoring = CoreDns { ignore_empty_service: true, ..dns };
-    assert_eq!(answer(ignoring, service(), &[], &Question::Service), Vec::<String>::new());
-    assert_eq!(answer(ignoring, service(), &hdls1(), &Question::Service), ["10.96.0.7"]);
-}
-
-#[test]
-fn endpoints_that_are_not_ready_are_not_listed_even_if_nothing_else_is() {
-    let conditions = json!({"ready": false, "serving": true, "terminating": true});
-    let slices = [slice("a", json!([{"addresses": ["172.0.0.2"], "conditions": conditions}]))];
-    assert_eq!(answer(CoreDns::default(), headless(), &slices, &Question::Service), Vec::<String>::new());
-}
-
-#[test]
-fn the_label_of_headless_services_means_nothing_to_dns() {
-    let slice = slice("a", json!([{"addresses": ["172.0.0.2"]}]));
-    let slice = label(slice, "service.kubernetes.io/headless", "");
-    assert_eq!(answer(CoreDns::default(), headless(), &[slice], &Question::Service), ["172-0-0-2 172.0.0.2"]);
-}
-
-#[test]
-fn an_external_name_lists_no_endpoints() {
-    let mut service = service();
-    service["spec"] = json!({"type": "ExternalName", "externalName": "example.org"});
-    assert_eq!(answer(CoreDns::default(), service, &hdls1(), &Question::Service), Vec::<String>::new());
 }
 
 /// Returns the Services of upstream's tests, and their slices.
@@ -167,6 +97,7 @@ fn services() -> Vec<(&'static str, Value, Vec<EndpointSlice>)> {
         let label = |slice| label(slice, "kubernetes.io/service-name", name);
         (name, named(name, json!({"clusterIP": "None"})), slices.into_iter().map(label).collect())
     };
+    let external = |slice| label(slice, "kubernetes.io/service-name", "external");
     let mut portless = slice("a", json!([{"addresses": ["172.0.0.20"]}]));
     portless.ports.clear();
     vec![
@@ -176,7 +107,11 @@ fn services() -> Vec<(&'static str, Value, Vec<EndpointSlice>)> {
         cluster_ip("svc-dual-stack", "10.0.0.3", json!([])),
         headless("hdls1", hdls1().into()),
         headless("hdlsprtls", vec![portless]),
-        ("external", named("external", json!({"type": "ExternalName", "ports": port})), Vec::new()),
+        (
+            "external",
+            named("external", json!({"type": "ExternalName", "ports": port})),
+            hdls1().map(external).into(),
+        ),
     ]
 }
 
@@ -215,15 +150,19 @@ fn serve_dns() {
     check("svc6", &["1234:abcd::1"]);
     check("_http._tcp.svc6", &["1234:abcd::1 80"]);
     check("svc-dual-stack", &["10.0.0.3"]);
+    check("external", &[]);
     check("endpoint.external", &[]);
     // dnsTestCases
     check("_http._tcp.hdls1", &hdls1.map(|record| format!("{record} 80")).each_ref().map(|it| &**it));
+    check("_http._udp.hdls1", &[]);
+    check("_http._tcp.hdlsprtls", &[]);
     check("5678-abcd--2.hdls1", &["5678-abcd--2 5678:abcd::2"]);
     check("5678-abcd--1.hdls1", &["5678-abcd--1 5678:abcd::1"]);
     check("172-0-0-20.hdlsprtls", &["172-0-0-20 172.0.0.20"]);
     check("172-0-0-2.hdls1", &["172-0-0-2 172.0.0.2"]);
     check("172-0-0-3.hdls1", &["172-0-0-3 172.0.0.3"]);
     check("dup-name.hdls1", &["dup-name 172.0.0.4", "dup-name 172.0.0.5"]);
+    check("DUP-name.hdls1", &["dup-name 172.0.0.4", "dup-name 172.0.0.5"]);
     // TestServices
     check("ep1a.svc1", &["ep1a 172.0.0.1"]);
     check("_http._tcp.svc-dual-stack", &["10.0.0.3 80"]);

@@ -1,15 +1,14 @@
 //! The status, the log and the metrics of a kind that a reflector cannot list.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_core_model::ResourceVersion;
 use kube_endpoint_informer::metrics::WatchErrorReason;
 use kube_endpoint_informer::{Cluster, Kind, ListWatchVerb, ReflectorOptions, StreamEvent};
+use kube_endpoint_testing::Log;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use parking_lot::Mutex;
+use tracing::Level;
 
-use crate::list_watch::log::Log;
 use crate::list_watch::script::*;
 
 fn forbidden() -> Answer {
@@ -48,11 +47,8 @@ async fn a_forbidden_kind_holds_up_only_those_who_wait_for_it() {
     .await;
 }
 
-#[test]
-fn a_failure_is_logged_with_the_missing_permission() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let logged = Arc::new(Mutex::new(Vec::new()));
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_logged_with_the_missing_permission() {
     let script = vec![
         Answer::Unreachable,
         Answer::Status(500, None, status(500, "InternalError")),
@@ -63,16 +59,15 @@ fn a_failure_is_logged_with_the_missing_permission() {
         Answer::Unreachable,
         Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
-    // See the test of undecodable objects.
-    let _second = tracing::Dispatch::new(Log(Arc::default()));
-    tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(60, script)));
-    insta::assert_snapshot!(logged.lock().join("\n"), @r#"
-    message=trying again resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
-    ERROR message=cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server answered 500 InternalError: so it is"
-    ERROR message=a permission is missing (RBAC) resource="endpoints" verb="list" error="the API server answered 403 Forbidden: so it is" missing="verb list on resource endpoints in the core API group"
-    ERROR message=cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
-    ERROR message=a permission is missing (RBAC) resource="endpoints" verb="watch" error="the API server answered 403 Forbidden: so it is" missing="verb watch on resource endpoints in the core API group"
-    message=trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
+    let log = Log::capture(Level::WARN);
+    play_pages(60, script).await;
+    insta::assert_snapshot!(without_delays(&log), @r#"
+     WARN trying again resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
+    ERROR cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server answered 500 InternalError: so it is"
+    ERROR a permission is missing (RBAC) resource="endpoints" verb="list" error="the API server answered 403 Forbidden: so it is" missing="verb list on resource endpoints in the core API group"
+    ERROR cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
+    ERROR a permission is missing (RBAC) resource="endpoints" verb="watch" error="the API server answered 403 Forbidden: so it is" missing="verb watch on resource endpoints in the core API group"
+     WARN trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
     "#);
 }
 
@@ -88,22 +83,19 @@ fn failing(snapshotter: &Snapshotter) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn a_gauge_says_why_a_kind_fails_until_it_no_longer_does() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+#[tokio::test(start_paused = true)]
+async fn a_gauge_says_why_a_kind_fails_until_it_no_longer_does() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
+    let _current = metrics::set_default_local_recorder(&recorder);
     let script = vec![forbidden(), Answer::Unreachable, page(9, "", &[])];
-    let seen = Mutex::new(Vec::new());
-    metrics::with_local_recorder(&recorder, || {
-        let observe = async |_: Cluster| {
-            for _ in 0..4 {
-                tokio::time::sleep(Duration::from_millis(700)).await;
-                seen.lock().push(failing(&snapshotter));
-            }
-        };
-        runtime.block_on(play_with(30, in_pages(), script, observe))
-    });
-    assert_eq!(*seen.lock(), [vec!["endpoints refused"], vec!["endpoints unreachable"], vec![], vec![]]);
+    let mut seen = Vec::new();
+    let observe = async |_: Cluster| {
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            seen.push(failing(&snapshotter));
+        }
+    };
+    play_with(30, in_pages(), script, observe).await;
+    assert_eq!(seen, [vec!["endpoints refused"], vec!["endpoints unreachable"], vec![], vec![]]);
 }

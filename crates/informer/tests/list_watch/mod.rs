@@ -2,7 +2,6 @@
 
 mod failures;
 mod lists;
-mod log;
 mod outages;
 mod protobuf;
 mod retry_after;

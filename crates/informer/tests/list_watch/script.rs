@@ -18,6 +18,7 @@ use kube::client::Body;
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_core_model::Endpoints;
 use kube_endpoint_informer::{Change, Cluster, Handler, Kind, ReflectorOptions, run};
+use kube_endpoint_testing::Log;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -309,4 +310,10 @@ pub(crate) async fn play_pages(seconds: u64, script: Vec<Answer>) -> String {
 /// As [`play_for`], with a streaming list.
 pub(crate) async fn play(seconds: u64, script: Vec<Answer>) -> String {
     play_for(seconds, ReflectorOptions::new(0), script).await
+}
+
+/// Returns the log without the delays, which transcripts show.
+pub(crate) fn without_delays(log: &Log) -> String {
+    let line = |line: &str| line.split(" retry_in=").next().unwrap_or_default().to_owned();
+    log.text().lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -1,12 +1,10 @@
 //! Objects and watch lines that the reflector cannot decode.
 
-use std::sync::Arc;
-
+use kube_endpoint_testing::Log;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tracing::Level;
 
-use crate::list_watch::log::Log;
 use crate::list_watch::script::*;
 
 fn undecodable(name: &str, version: u64) -> Value {
@@ -160,13 +158,10 @@ async fn invalid_utf8_does_not_affect_other_events() {
     ");
 }
 
-#[test]
-fn an_undecodable_object_is_counted_each_time_and_logged_once() {
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let logged = Arc::new(Mutex::new(Vec::new()));
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let script = vec![
         page(9, "", &[endpoints("a", 1), undecodable("b", 2)]),
         Answer::Watch(vec![
@@ -178,13 +173,9 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
         Answer::Unreachable,
         Answer::Watch(vec![bookmark(15), WatchStep::Silence]),
     ];
-    // With only one subscriber, tracing asks the thread that reaches a log statement first if
-    // anybody listens, which may be the thread of another test. A second subscriber makes tracing
-    // ask both threads.
-    let _second = tracing::Dispatch::new(Log(Arc::default()));
-    metrics::with_local_recorder(&recorder, || {
-        tracing::subscriber::with_default(Log(logged.clone()), || runtime.block_on(play_pages(5, script)))
-    });
+    let _current = metrics::set_default_local_recorder(&recorder);
+    let log = Log::capture(Level::WARN);
+    play_pages(5, script).await;
     let mut counted: Vec<String> = snapshotter
         .snapshot()
         .into_vec()
@@ -212,9 +203,9 @@ fn an_undecodable_object_is_counted_each_time_and_logged_once() {
     informer_watch_errors_total endpoints refused 1
     informer_watch_errors_total endpoints unreachable 1
     ");
-    insta::assert_snapshot!(logged.lock().join("\n"), @r#"
-    message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/b version=2 error="invalid type: integer `5`, expected a sequence at line 1 column 74"
-    message=an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/c version=11 error="invalid type: integer `5`, expected a sequence at line 1 column 75"
-    message=trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
+    insta::assert_snapshot!(without_delays(&log), @r#"
+     WARN an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/b version=2 error="invalid type: integer `5`, expected a sequence at line 1 column 74"
+     WARN an object cannot be decoded; its last known state stays in use resource="endpoints" key=n/c version=11 error="invalid type: integer `5`, expected a sequence at line 1 column 75"
+     WARN trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
     "#);
 }

@@ -1,12 +1,12 @@
 //! Servers whose versions go back, as after a restore of their storage from a backup.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_informer::{Cluster, Kind, ReflectorOptions};
+use kube_endpoint_testing::Log;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tracing::Level;
 
-use crate::list_watch::log::Log;
 use crate::list_watch::script::*;
 
 fn listed() -> Answer {
@@ -58,13 +58,10 @@ async fn after_a_failed_connection_versions_that_went_back_are_followed_by_a_rel
 
 /// Two API servers behind one address have storages of their own. Each connection may reach either
 /// of them.
-#[test]
-fn servers_with_two_storages_are_named_in_the_log_and_counted() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+#[tokio::test(start_paused = true)]
+async fn servers_with_two_storages_are_named_in_the_log_and_counted() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
-    let logged = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let interrupted = |step| Answer::Watch(vec![WatchStep::Wait(20), step, WatchStep::Interrupt]);
     let script = vec![
         listed(),
@@ -81,17 +78,13 @@ fn servers_with_two_storages_are_named_in_the_log_and_counted() {
         restored(),
         Answer::Watch(vec![WatchStep::Silence]),
     ];
-    // See the test of undecodable objects.
-    let _second = tracing::Dispatch::new(Log(Arc::default()));
-    metrics::with_local_recorder(&recorder, || {
-        tracing::subscriber::with_default(Log(logged.clone()), || {
-            runtime.block_on(play_with(90, in_pages(), script, async |_| {}))
-        })
-    });
-    insta::assert_snapshot!(logged.lock().join("\n"), @r#"
-    message=the storage of the API server went back again; the controllers start again later evidence="the API server's version of endpoints was 3, although 9 had been read before" in_seconds=999979
-    message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
-    message=the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
+    let _current = metrics::set_default_local_recorder(&recorder);
+    let log = Log::capture(Level::WARN);
+    play_with(90, in_pages(), script, async |_| {}).await;
+    insta::assert_snapshot!(without_delays(&log), @r#"
+     WARN the storage of the API server went back again; the controllers start again later evidence="the API server's version of endpoints was 3, although 9 had been read before" in_seconds=999979
+     WARN the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
+     WARN the store must be filled again resource="endpoints" verb="list" error=the API server's version 3 is lower than 9, which was read before: its storage was set back, or another API server with another storage answers
     "#);
     let relists = snapshotter.snapshot().into_vec().into_iter().filter(|(key, _, _, value)| {
         key.key().name() == "informer_relists_total" && *value != DebugValue::Counter(0)

@@ -1,17 +1,15 @@
 //! Tests of what operators see: metrics, and the liveness check.
 
 use std::future::pending;
-use std::io::Write;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
 use kube_endpoint_leader_election::{LEASE_HELD, LEASE_TAKEN_BACK, Leadership, MASTER_STATUS, SLOWPATH};
+use kube_endpoint_testing::Log;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::json;
-use tracing::Dispatch;
-use tracing::subscriber::NoSubscriber;
+use tracing::Level;
 
 use crate::bed::*;
 
@@ -154,41 +152,9 @@ async fn a_leader_that_is_not_scheduled_any_more_is_not_alive() {
     assert_eq!(health.check(), Ok(()));
 }
 
-/// The log of the current thread.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    pub(crate) fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
-        // While there is only one subscriber, tracing asks the thread that comes first to a line if
-        // anybody listens, and that may be the thread of another test.
-        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
-        LazyLock::force(&SECOND);
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_no_warning() {
-    let (log, _current) = Log::capture();
+    let log = Log::capture(Level::INFO);
     let server = server();
     let conflict =
         |verb| FaultRule::on(Fault::Refuse { status: 409, retry_after: None }, verb, "leases").times(1);

@@ -280,7 +280,9 @@ async fn stop_writing(fence: &WriteFence) -> bool {
 mod tests {
     use kube_endpoint_api_client::ApiClient;
     use kube_endpoint_embedded_apiserver::EmbeddedApiServer;
+    use kube_endpoint_testing::Log;
     use serde_json::json;
+    use tracing::Level;
 
     use super::*;
     use crate::settings::Settings;
@@ -291,9 +293,9 @@ mod tests {
             let settings = Settings { dry_run: true, ..Settings::default() };
             let client = ApiClient::for_tests(server.service());
             let manager = Manager::new(client, &settings, server.now(), 1).unwrap();
-            let log = crate::test_log::capture();
+            let log = Log::capture(Level::INFO);
             manager.run(sleep(Duration::from_secs(200))).await.unwrap();
-            log.lines().matches("dry run: nothing would change").count()
+            log.text().matches("dry run: nothing would change").count()
         };
         let server = EmbeddedApiServer::builder().build().unwrap();
         assert_eq!(logged(&server).await, 1);

@@ -113,7 +113,7 @@ impl Options {
 
     /// Returns true if replicas elect a leader. They do by default, but not if nothing shares the
     /// API server (`--embedded`), and never in a dry run.
-    pub fn elects_leader(&self) -> bool {
+    pub(crate) fn elects_leader(&self) -> bool {
         self.leader_election.leader_elect.unwrap_or(!self.is_embedded()) && !self.api_server.dry_run
     }
 

@@ -48,7 +48,7 @@ impl Settings {
 
     /// Returns true if the manager deletes the Endpoints of controllers, in place of the endpoints
     /// controller.
-    pub fn retires_all(&self) -> bool {
+    pub(crate) fn retires_all(&self) -> bool {
         self.is_selected(ControllerName::Endpoints) && self.retirement.all
     }
 

@@ -54,10 +54,12 @@ async fn a_leader_that_loses_the_lease_says_so_before_it_ends() {
     leader.led().await;
     let fault = Fault::Refuse { status: 500, retry_after: None };
     server.add_fault(FaultRule::on(fault, "update", "leases"));
+    let handle = leader.handle.clone();
     let ended = tokio::time::timeout(seconds(15), leader.ended).await.unwrap().unwrap();
     let error = ended.unwrap_err();
     assert!(matches!(error, ManagerError::LeaderElectionLost(_)), "{error}");
     assert!(error.to_string().contains("was not renewed within 10s"), "{error}");
+    assert!(!*handle.leading().borrow());
     let stopped = "Normal LeaderElection a stopped leading";
     assert_eq!(messages(&server), ["Normal LeaderElection a became leader", stopped]);
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kube_endpoint_controllers::ManagerError;
 use kube_endpoint_embedded_apiserver::{EmbeddedApiServer, Fault, FaultRule, LoggedRequest};
 use tokio::time::sleep;
 
@@ -165,19 +164,4 @@ async fn a_new_leader_removes_what_the_leader_before_left_of_deleted_services() 
     sleep(seconds(30)).await;
     assert!(server.get("endpoints", "default", "s1").is_none());
     assert_eq!(server.list("endpointslices").len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_ends_with_an_error() {
-    let server = server_with(1).await;
-    let leader = Replica::start(&server, "a", &settings());
-    leader.led().await;
-    let lease = |request: &kube_endpoint_embedded_apiserver::RequestInfo| request.plural() == "leases";
-    server.add_fault(FaultRule::new(Fault::Refuse { status: 500, retry_after: None }, lease));
-    let handle = leader.handle.clone();
-    let ended = tokio::time::timeout(seconds(15), leader.ended).await.unwrap().unwrap();
-    let error = ended.unwrap_err();
-    assert!(matches!(error, ManagerError::LeaderElectionLost(_)), "{error}");
-    assert!(error.to_string().starts_with("leader election lost: "), "{error}");
-    assert!(!*handle.leading().borrow());
 }

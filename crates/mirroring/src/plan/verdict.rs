@@ -89,7 +89,7 @@ impl NotMirrored {
     /// Returns true if the controller deletes the slices that it mirrored before. The endpoint
     /// selector controller decides about those of a Service that it takes over: while it has no
     /// ready endpoint, clients need them.
-    pub fn ends_mirroring(self) -> bool {
+    pub(crate) fn ends_mirroring(self) -> bool {
         self != Self::EndpointSelector
     }
 

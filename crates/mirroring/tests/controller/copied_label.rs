@@ -1,56 +1,19 @@
 //! Tests with slices that a user made with the label of the mirroring controller.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube_endpoint_mirroring::ControllerOptions;
+use kube_endpoint_testing::Log;
 use serde_json::{Value, json};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Level;
 
 use crate::controller::harness::{Harness, endpoints, fields_of, server, service};
 
-/// The fields of the lines of the mirroring controller.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO && metadata.target().starts_with("kube_endpoint_mirroring")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0.trim_end().to_owned());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0 += &format!("{}={value:?} ", field.name());
-    }
+/// Takes the lines about slices that the controller deletes.
+fn deletions(log: &Log) -> Vec<String> {
+    let text = log.take();
+    let lines = text.lines().filter(|line| line.contains("with the label of the mirroring controller"));
+    lines.map(str::to_owned).collect()
 }
 
 fn copied(name: &str, service: &str) -> Value {
@@ -70,8 +33,7 @@ fn copied(name: &str, service: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn slices_with_the_label_whose_endpoints_are_not_mirrored_are_deleted_with_a_line_in_the_log() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let log = Log::capture(Level::INFO);
     let mut selected = service("selected");
     selected["spec"]["selector"] = json!({"app": "web"});
     let mut skipped = endpoints("skipped", &["192.0.2.1"]);
@@ -97,15 +59,15 @@ async fn slices_with_the_label_whose_endpoints_are_not_mirrored_are_deleted_with
     let harness = Harness::start(&server(objects), ControllerOptions::default()).await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.writes(), ["delete endpointslices 200"; 6]);
-    let mut lines = log.take();
+    let mut lines = deletions(&log);
     lines.sort();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/lock reason=the Endpoints are a leader-election lock slices=1 first="e"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-endpoints reason=there are no Endpoints slices=1 first="b"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-service reason=there is no Service of that name slices=1 first="f"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/selected reason=the Service has a selector slices=1 first="c"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/skipped reason=the Endpoints have the skip-mirror label slices=1 first="d"
-    message=deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/web reason=there are no Endpoints slices=1 first="a"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/lock reason=the Endpoints are a leader-election lock slices=1 first="e"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-endpoints reason=there are no Endpoints slices=1 first="b"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/no-service reason=there is no Service of that name slices=1 first="f"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/selected reason=the Service has a selector slices=1 first="c"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/skipped reason=the Endpoints have the skip-mirror label slices=1 first="d"
+     INFO deleting slices with the label of the mirroring controller whose Endpoints are not mirrored endpoints=default/web reason=there are no Endpoints slices=1 first="a"
     "#);
     // The log gets 20 lines a minute.
     for number in 0..100 {
@@ -113,14 +75,13 @@ async fn slices_with_the_label_whose_endpoints_are_not_mirrored_are_deleted_with
     }
     harness.pass(Duration::from_secs(30)).await;
     assert_eq!(harness.server.count("endpointslices"), 0);
-    assert_eq!(log.take().len(), 20);
+    assert_eq!(deletions(&log).len(), 20);
     harness.nothing_is_remembered().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn mirrored_slices_have_no_line_when_they_are_no_longer_mirrored() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let log = Log::capture(Level::INFO);
     let harness = Harness::start(&server([service("web")]), ControllerOptions::default()).await;
     let skip = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     let changes = [
@@ -149,6 +110,6 @@ async fn mirrored_slices_have_no_line_when_they_are_no_longer_mirrored() {
     harness.delete("services", "web").await;
     harness.pass(Duration::from_secs(60)).await;
     assert_eq!(harness.server.count("endpointslices"), 0);
-    assert_eq!(log.take(), [""; 0]);
+    assert_eq!(deletions(&log), [""; 0]);
     harness.nothing_is_remembered().await;
 }

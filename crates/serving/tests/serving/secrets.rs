@@ -1,42 +1,17 @@
 //! Tests that tokens appear in no log and on no page.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, Status};
-use parking_lot::Mutex;
-use tracing_subscriber::fmt::MakeWriter;
+use kube_endpoint_testing::Log;
+use tracing::Level;
 
 use crate::common::{Client, SCRAPER, TOKENS, WRONG, start};
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().write(buf)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// The whole runtime is on this thread, so the test sees the whole log.
 #[tokio::test]
 async fn tokens_appear_in_no_log_and_on_no_page() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone());
-    let _logging = tracing::subscriber::set_default(subscriber.finish());
+    let log = Log::capture(Level::TRACE);
     let server = start(|options| options.limits.review = Duration::from_millis(200)).await;
     let mut shown = String::new();
     let pages = ["/metrics", "/configz", "/flagz", "/statusz", "/livez?verbose", "/livez/ping", "/unknown"];
@@ -66,7 +41,7 @@ async fn tokens_appear_in_no_log_and_on_no_page() {
         let reply = Client::default().send(server.address, &request).await.unwrap();
         shown += &format!("{}\n{}\n", reply.head, reply.body);
     }
-    let logged = String::from_utf8(log.0.lock().clone()).unwrap();
+    let logged = log.text();
     assert!(logged.contains("did not answer a TokenReview"), "{logged}");
     assert!(shown.contains("workqueue_depth") && shown.contains("Unauthorized"), "{shown}");
     for token in TOKENS {

@@ -2,20 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, advance};
+use tokio::time::Instant;
 
-use crate::guarantees::{millis, queue, secs, settle, take, take_all};
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_key_is_queued_at_its_time_and_not_before() {
-    let queue = queue();
-    queue.add_after("a", millis(50));
-    advance(millis(49)).await;
-    assert_eq!(take(&queue), None);
-    advance(millis(1)).await;
-    assert_eq!(take(&queue), Some("a"));
-    assert_eq!(queue.waiting_len(), 0);
-}
+use crate::guarantees::{millis, queue, secs, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_getter_wakes_at_the_time_of_a_delayed_key() {
@@ -24,39 +13,6 @@ async fn a_getter_wakes_at_the_time_of_a_delayed_key() {
     queue.add_after("a", millis(1234));
     assert_eq!(queue.get().await, Some("a"));
     assert_eq!(start.elapsed(), millis(1234));
-}
-
-/// Adds one key with these delays, one after the other. It must be queued once, at `expected`. All
-/// in milliseconds.
-async fn check_delays(delays: &[u64], expected: u64) {
-    let queue = queue();
-    let start = Instant::now();
-    for delay in delays {
-        queue.add_after("a", millis(*delay));
-        assert_eq!(queue.waiting_len(), 1);
-    }
-    assert_eq!(queue.get().await, Some("a"));
-    assert_eq!(start.elapsed(), millis(expected), "{delays:?}");
-    queue.done(&"a");
-    advance(secs(3600)).await;
-    assert_eq!(take(&queue), None, "{delays:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_earlier_of_two_delays_applies() {
-    check_delays(&[50, 1000], 50).await;
-    check_delays(&[1000, 50], 50).await;
-    check_delays(&[300, 200, 400, 100, 500], 100).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn delayed_keys_are_queued_in_the_order_of_their_times() {
-    let queue = queue();
-    for (key, delay) in [("late", 30), ("first", 10), ("second", 10), ("middle", 20)] {
-        queue.add_after(key, millis(delay));
-    }
-    advance(millis(30)).await;
-    assert_eq!(take_all(&queue), ["first", "second", "middle", "late"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,24 +24,6 @@ fn waits(limiter: &impl RateLimiter<&'static str>, failures: usize) -> Vec<Durat
 }
 
 #[test]
-fn the_delay_of_a_key_doubles_up_to_the_maximum() {
-    let limiter = ItemExponentialFailureRateLimiter::new(millis(5), millis(100));
-    assert_eq!(waits(&limiter, 7), [5, 10, 20, 40, 80, 100, 100].map(millis));
-    assert_eq!(limiter.num_requeues(&"a"), 7);
-}
-
-#[test]
-fn keys_are_counted_and_forgotten_separately() {
-    let limiter = ItemExponentialFailureRateLimiter::new(secs(1), secs(60));
-    assert_eq!(waits(&limiter, 2), [secs(1), secs(2)]);
-    assert_eq!(limiter.when(&"b"), secs(1));
-    limiter.forget(&"a");
-    assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (0, 1));
-    assert_eq!((limiter.when(&"a"), limiter.when(&"b")), (secs(1), secs(2)));
-    limiter.forget(&"unknown");
-}
-
-#[test]
 fn no_number_of_failures_overflows() {
     for (base, max) in [
         (millis(5), secs(1000)),

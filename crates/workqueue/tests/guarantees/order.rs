@@ -15,23 +15,6 @@ async fn done_for_a_key_that_is_not_being_processed_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn len_counts_what_can_be_taken() {
-    let queue = queue();
-    assert!(queue.is_empty());
-    queue.add("a");
-    queue.add("b");
-    queue.add_after("c", secs(1));
-    assert_eq!((queue.len(), queue.waiting_len(), queue.in_flight_len()), (2, 1, 0));
-    assert_eq!(take(&queue), Some("a"));
-    queue.add("a");
-    assert_eq!((queue.len(), queue.waiting_len(), queue.in_flight_len()), (1, 1, 1));
-    insta::assert_snapshot!(
-        format!("{queue:?}"),
-        @r#"WorkQueue { name: "test", len: 1, waiting: 1, in_flight: 1, shutting_down: false, .. }"#
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn clones_are_one_queue() {
     let queue = queue();
     let other = queue.clone();

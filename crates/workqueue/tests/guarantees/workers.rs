@@ -74,19 +74,6 @@ async fn a_key_that_keeps_failing_is_retried_15_times_and_then_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_key_that_is_added_again_has_no_failures() {
-    let queue = WorkQueue::new("test", default_controller_rate_limiter());
-    let (workers, attempts) = note_attempts(&queue, |_| true);
-    for _ in 0..2 {
-        queue.add("a");
-        sleep(secs(600)).await;
-        assert_eq!(std::mem::take(&mut *attempts.lock()).len(), 16);
-    }
-    queue.shut_down();
-    workers.await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_success_forgets_the_failures() {
     let queue = queue();
     let (workers, attempts) = note_attempts(&queue, |attempt| attempt < 3);

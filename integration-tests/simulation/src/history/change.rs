@@ -216,21 +216,4 @@ impl Change {
                 | Self::EditEndpoints { .. }
         )
     }
-
-    /// Returns true if it edits outputs by hand.
-    pub fn is_hand_edit(&self) -> bool {
-        matches!(
-            self,
-            Self::DeleteEndpoints { .. }
-                | Self::EditEndpoints { .. }
-                | Self::DeleteSlice { .. }
-                | Self::EmptySlice { .. }
-                | Self::LabelSlice { .. }
-                | Self::AddEndpoint { .. }
-                | Self::CopyEndpoint { .. }
-                | Self::CopySlice { .. }
-                | Self::DisownSlice { .. }
-                | Self::TakeSlice { .. }
-        )
-    }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use promql_parser::parser::{AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, VectorSelector, parse};
 
+use crate::deploy::metrics_page::samples;
+
 pub(crate) type Labels = BTreeMap<String, String>;
 
 /// The series of a job, as Prometheus has them.
@@ -22,15 +24,9 @@ impl Series {
     pub(crate) fn scraped(mut self, instance: &str, page: &str) -> Self {
         let target = Labels::from([("job", "kube-endpoint-manager"), ("instance", instance)].map(owned));
         self.0.push(("up".to_owned(), target.clone(), 1.0));
-        for line in page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let (key, value) = line.rsplit_once(' ').unwrap();
-            let (name, text) = key.split_once('{').unwrap_or((key, ""));
-            // No label of ours has a value with a comma or an escaped character.
-            let pairs = text.trim_end_matches('}').split(',').filter_map(|it| it.split_once('='));
-            let mut labels: Labels =
-                pairs.map(|(label, value)| owned((label, value.trim_matches('"')))).collect();
-            labels.extend(target.clone());
-            self.0.push((name.to_owned(), labels, value.parse().unwrap()));
+        for (name, labels, value) in samples(page) {
+            let labels = labels.into_iter().map(owned).chain(target.clone()).collect();
+            self.0.push((name.to_owned(), labels, value));
         }
         self
     }

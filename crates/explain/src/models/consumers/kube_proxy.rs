@@ -55,7 +55,7 @@ pub use kube_endpoint_core_model::TrafficPolicies;
 use endpoints::{Candidate, Topology, candidates};
 
 /// Takes a Service away from kube-proxy, whatever its value (KEP-2447).
-pub const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
+pub(crate) const LABEL_SERVICE_PROXY_NAME: &str = "service.kubernetes.io/service-proxy-name";
 
 /// kube-proxy of one node.
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +284,7 @@ fn is_local(policies: TrafficPolicies, through: Through) -> bool {
 
 /// Returns the numbers of a slice's ports that kube-proxy uses for a Service, in the order of the
 /// Service's ports. The list is empty if kube-proxy does not read the slice.
-pub fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
+pub(crate) fn numbers_used(service: &Service, slice: &EndpointSlice) -> Vec<u16> {
     let family = service.slice_families().into_iter().find(|it| AddressType::from(*it) == slice.address_type);
     if family.is_none_or(|family| ignores_slice(service, slice, family).is_some()) {
         return Vec::new();
@@ -309,7 +309,11 @@ fn ignores(service: &Service, family: IpFamily) -> Option<IgnoredService> {
 }
 
 /// Returns why kube-proxy does not read a slice for a family. The label counts before the family.
-pub fn ignores_slice(service: &Service, slice: &EndpointSlice, family: IpFamily) -> Option<IgnoredSlice> {
+pub(crate) fn ignores_slice(
+    service: &Service,
+    slice: &EndpointSlice,
+    family: IpFamily,
+) -> Option<IgnoredSlice> {
     let labels: &StringMap = &slice.metadata.labels;
     if labels.get(LABEL_SERVICE_NAME).is_none_or(|name| *name != service.key.name) {
         return Some(IgnoredSlice::OtherService);
@@ -337,7 +341,7 @@ fn ignored_ports<'a>(
 
 /// Returns the number of a slice's port if it belongs to a port of the Service, with equal name and
 /// protocol.
-pub fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
+pub(crate) fn number_for(held: &kube_endpoint_core_model::EndpointPort, port: &ServicePort) -> Option<u16> {
     let is_same = held.name.as_deref() == Some(&*port.name)
         && or_tcp(held.protocol.as_ref().unwrap_or(&Text::default())) == or_tcp(&port.protocol);
     let number = held.port.filter(|_| is_same)?;

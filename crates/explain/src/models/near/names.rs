@@ -1,7 +1,8 @@
 //! Finds the names that somebody may have meant who asked for one that does not exist.
 
+use strsim::levenshtein;
+
 use super::is_typo;
-use crate::facts::spelling::edits;
 
 /// The maximum number of names.
 const NAMES: usize = 5;
@@ -46,7 +47,7 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
 fn is_one_letter_off(one: &str, other: &str) -> bool {
     let are_letters =
         |name: &str| (3..=4).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_lowercase());
-    are_letters(one) && are_letters(other) && one.get(..1) == other.get(..1) && edits(one, other) == 1
+    are_letters(one) && are_letters(other) && one.get(..1) == other.get(..1) && levenshtein(one, other) == 1
 }
 
 /// Returns true if a name is another one with a shorter last word, as `legacy-db` is

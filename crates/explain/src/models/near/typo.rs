@@ -59,7 +59,7 @@ fn is_mistyped(one: &[char], other: &[char]) -> bool {
     if one.first() != other.first() || is_plural(one, other) || is_plural(other, one) {
         return false;
     }
-    match crate::facts::spelling::edits(&one.iter().collect::<String>(), &other.iter().collect::<String>()) {
+    match strsim::levenshtein(&String::from_iter(one), &String::from_iter(other)) {
         1 => shorter >= LETTERS,
         2 => shorter >= LETTERS_OF_TWO_SLIPS && one.last() == other.last(),
         _ => false,

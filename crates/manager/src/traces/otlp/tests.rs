@@ -1,8 +1,10 @@
 use std::sync::{Arc, Mutex};
 
+use kube_endpoint_testing::Log;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use opentelemetry::trace::{Span as _, Tracer, TracerProvider};
 use tokio::time::Instant;
+use tracing::Level;
 
 use super::*;
 
@@ -134,7 +136,7 @@ async fn spans_are_sent_again_after_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_one_warning() {
-    let log = crate::test_log::capture();
+    let log = Log::capture(Level::INFO);
     let collector = Collector::new(Answer::Refuses);
     let (traces, _) = start(&collector, MILLION);
     for answer in [Answer::Refuses, Answer::Refuses, Answer::Takes, Answer::Takes, Answer::Refuses] {
@@ -142,7 +144,7 @@ async fn an_outage_is_one_warning() {
         end_spans(&traces, 1);
         seconds(2).await;
     }
-    insta::assert_snapshot!(log.lines());
+    insta::assert_snapshot!(log.text());
 }
 
 #[tokio::test(start_paused = true)]
