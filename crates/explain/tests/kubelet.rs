@@ -40,8 +40,8 @@ fn recording(name: &str) -> (Timestamp, Vec<Moment>) {
         moments.retain(|moment| moment.after as f64 != after);
         moments.push(Moment { after: after as i64, pod: (!is_gone).then_some(pod) });
     }
-    let created = metadata["creationTimestamp"].as_str().unwrap().parse().unwrap();
-    (created, moments)
+    let first = moments[0].pod.as_ref().unwrap();
+    (first["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap(), moments)
 }
 
 /// Returns a cluster with a pod of a recording, if it is not gone, beside as many pods that serve.
@@ -57,9 +57,7 @@ fn cluster(name: &str, pod: Option<&Value>, others: usize) -> Cluster {
     });
     let Some(mut pod) = pod.cloned() else { return cluster };
     pod["metadata"]["namespace"] = json!("default");
-    if pod["metadata"]["uid"].is_null() {
-        pod["metadata"]["uid"] = json!("uid-of-the-recorded-pod");
-    }
+    pod["metadata"]["uid"] = json!("uid-of-the-recorded-pod");
     if let Some(ip) = pod["status"]["podIP"].as_str() {
         pod["status"]["podIPs"] = json!([{"ip": ip}]);
     }
@@ -126,7 +124,7 @@ fn table(name: &str) -> String {
         let until = moments.get(at + 1).map_or(moment.after + AFTERWARDS * 1000, |next| next.after);
         let Some(pod) = &moment.pod else {
             lines.push((moment.after, "gone".to_owned()));
-            break;
+            continue;
         };
         // The text also changes as time goes on.
         let seconds = [0, 1, 2].into_iter().chain((5..60).step_by(5)).chain((60..AFTERWARDS).step_by(60));
@@ -149,7 +147,7 @@ fn names() -> Vec<String> {
     let mut names: Vec<String> =
         names.filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned())).collect();
     names.sort_unstable();
-    assert_eq!(names.len(), 27);
+    assert_eq!(names.len(), 28);
     names
 }
 
@@ -172,9 +170,9 @@ fn with_condition(mut pod: Value, kind: &str, status: Option<(&str, &str)>) -> V
     pod
 }
 
-/// Lives without a recording, after the sources of the kubelet: its node shuts down, it
-/// makes the mirror pod of a static pod anew, and it resizes a pod in place.
-fn unrecorded() -> [(&'static str, Vec<Option<Value>>); 3] {
+/// Lives without a recording, after the sources of the kubelet: its node shuts down, and it
+/// resizes a pod in place.
+fn unrecorded() -> [(&'static str, Vec<Option<Value>>); 2] {
     let is_ready = |pod: &Value| {
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
@@ -191,15 +189,6 @@ fn unrecorded() -> [(&'static str, Vec<Option<Value>>); 3] {
     failed["status"]["reason"] = json!("Terminated");
     failed["status"]["message"] = json!("Pod was terminated in response to imminent node shutdown.");
 
-    // The containers run on while the API has no mirror pod.
-    let mirror = |uid: &str| {
-        let mut pod = ready.clone();
-        pod["metadata"]["uid"] = json!(uid);
-        pod["metadata"]["annotations"] = json!({"kubernetes.io/config.source": "file",
-            "kubernetes.io/config.hash": "5d5d6c", "kubernetes.io/config.mirror": "5d5d6c"});
-        Some(pod)
-    };
-
     let mut asked = ready.clone();
     asked["metadata"]["generation"] = json!(2);
     asked["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "200m"}});
@@ -209,7 +198,6 @@ fn unrecorded() -> [(&'static str, Vec<Option<Value>>); 3] {
     done["status"]["observedGeneration"] = json!(2);
     [
         ("node-shutdown", [ready.clone(), disrupted, unready, failed].map(Some).into()),
-        ("static-pod", vec![mirror("first"), None, mirror("second")]),
         ("resize", [ready, asked, deferred, under_way, done].map(Some).into()),
     ]
 }

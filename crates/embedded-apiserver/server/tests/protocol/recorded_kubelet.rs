@@ -27,8 +27,8 @@ fn comparable() -> [(&'static str, Value); 9] {
 }
 
 /// The others. No program of the server's pods fails or ends by itself, each becomes ready, images
-/// and volumes are always there, and the server evicts nothing.
-const OTHERS: [&str; 18] = [
+/// and volumes are always there, and the server evicts nothing and knows no static pods.
+const OTHERS: [&str; 19] = [
     "config-missing",
     "crash-at-once",
     "crash-loop",
@@ -46,6 +46,7 @@ const OTHERS: [&str; 18] = [
     "sigterm-grace",
     "start-error",
     "startup-fails",
+    "static-pod",
     "volume-missing",
 ];
 
