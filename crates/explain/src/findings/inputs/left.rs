@@ -17,7 +17,8 @@ impl FaultInputs<'_> {
     pub(crate) fn reason_to_keep(&self, slice: &EndpointSlice) -> Option<(&Keep, Option<Text>)> {
         self.selection.endpoint_selector()?;
         let key = &self.service.key;
-        if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && slice.is_owned_by(self.service) {
+        let is_left = slice.is_owned_by(self.service) || !self.service.selects_pods();
+        if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && is_left {
             return self.objects.slice_stays(&slice.key()).map(|keep| (keep, None));
         }
         // Another finding tells of mirrored Endpoints that somebody wrote.
