@@ -10,9 +10,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Config;
 use kube::client::Body;
-use kube::config::KubeConfigOptions;
 use kube_endpoint_api_client::{
-    AnswerBody, ApiClient, client_from_config, read_kubeconfig, watch_files, without_credentials,
+    AnswerBody, ApiClient, client_from_config, read_kubeconfig, without_credentials,
 };
 use kube_endpoint_core_model::causes;
 use serde_json::Value;
@@ -36,12 +35,8 @@ pub(crate) struct Api {
 impl Api {
     /// Reads the kubeconfig, without a request to the server.
     pub(crate) async fn new(kubeconfig: &Path) -> anyhow::Result<Self> {
+        let config = read_kubeconfig(Some(kubeconfig))?.config().await?;
         let named = || format!("kubeconfig {}", kubeconfig.display());
-        let read = read_kubeconfig(Some(kubeconfig))?;
-        let mut config = Config::from_custom_kubeconfig(read.clone(), &KubeConfigOptions::default())
-            .await
-            .with_context(named)?;
-        watch_files(&mut config, &read);
         let client = client_from_config(config.clone()).await.with_context(named)?;
         Ok(Self { config, client })
     }

@@ -10,7 +10,7 @@ use clap::{Args, FromArgMatches};
 use jiff::SignedDuration;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
-use kube_endpoint_api_client::{UnreadableKubeconfig, read_kubeconfig};
+use kube_endpoint_api_client::{UnusableKubeconfig, read_kubeconfig};
 
 /// The options, with kubectl's names and meaning. Those that are not given are as the kubeconfig
 /// says.
@@ -111,13 +111,13 @@ impl ConfigFlags {
     /// An error if there is no readable kubeconfig, or if a flag names what it does not have.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
         self.check()?;
-        let needs_none = |error: &UnreadableKubeconfig| {
+        let needs_none = |error: &UnusableKubeconfig| {
             let is_missing = error.is_missing() && self.kubeconfig.is_none();
             self.server.is_some() && (is_missing || error.is_empty())
         };
         let mut kubeconfig = match read_kubeconfig(self.kubeconfig.as_deref()) {
             Err(error) if needs_none(&error) => Kubeconfig::default(),
-            read => read?,
+            read => read?.contents,
         };
         if self.context.is_some() {
             kubeconfig.current_context.clone_from(&self.context);

@@ -8,7 +8,7 @@ use http::header::USER_AGENT;
 use kube::Config;
 use kube::config::KubeConfigOptions;
 use kube_endpoint_api_client::{
-    ApiClient, ClientError, UnreadableKubeconfig, client_from_config, client_with_answer_limit, watch_files,
+    ApiClient, ClientError, UnusableKubeconfig, client_from_config, client_with_answer_limit, watch_files,
 };
 use kube_endpoint_core_model::causes;
 
@@ -65,7 +65,7 @@ pub(crate) async fn config(flags: &ConfigFlags) -> anyhow::Result<(Config, Strin
     let kubeconfig = match flags.kubeconfig() {
         Ok(kubeconfig) => kubeconfig,
         // In a pod there is a service account in its place.
-        Err(error) if flags.is_default_place() && error.is::<UnreadableKubeconfig>() => {
+        Err(error) if flags.is_default_place() && error.is::<UnusableKubeconfig>() => {
             let mut config = Config::incluster().map_err(|_| error)?;
             flags.change_in_pod(&mut config);
             return Ok((config, String::new()));

@@ -1,62 +1,117 @@
-//! The parts of a kubeconfig that kube's [`Config`] leaves out.
+//! Reads kubeconfigs, and the parts of them that kube's [`Config`] leaves out.
 
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
-use kube::config::{Cluster, Kubeconfig, KubeconfigError};
+use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_endpoint_core_model::causes;
 
-/// A kubeconfig that cannot be read. The text is one sentence: the file, the fault, and what to do.
+/// A kubeconfig that cannot be used. The text is one sentence: the file, the fault, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("kubeconfig {} {fault}; {remedy}name another with --kubeconfig or KUBECONFIG", path.display())]
-pub struct UnreadableKubeconfig {
+#[error("kubeconfig {} {}; {}name another{}", path.display(), fault.text, fault.remedy, named_by.places())]
+pub struct UnusableKubeconfig {
     path: PathBuf,
-    fault: String,
-    /// The advice before the general one, with ` or ` at its end, or nothing.
-    remedy: &'static str,
-    kind: io::ErrorKind,
+    named_by: NamedBy,
+    fault: Fault,
 }
 
-impl UnreadableKubeconfig {
-    fn new(path: &Path, kind: io::ErrorKind, fault: impl Into<String>, remedy: &'static str) -> Self {
-        Self { path: path.to_owned(), fault: fault.into(), remedy, kind }
-    }
+/// Who names a kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamedBy {
+    Caller,
+    Variable,
+    Nobody,
+}
 
-    fn of(path: &Path, error: KubeconfigError) -> Self {
-        match error {
-            KubeconfigError::ReadConfig(error, _) => {
-                let fault = format!("cannot be read: {error}");
-                let remedy = match error.kind() {
-                    io::ErrorKind::PermissionDenied => "let this user read it, or ",
-                    io::ErrorKind::InvalidData => "save it as UTF-8, or ",
-                    _ => "",
-                };
-                Self::new(path, error.kind(), fault, remedy)
-            }
-            error => {
-                let why = match &error {
-                    KubeconfigError::Parse(error) => causes(&**error),
-                    error => causes(error),
-                };
-                // The parser appends an excerpt of the file. The line and column before it suffice.
-                let why = why.split_once(" --> ").map_or(&*why, |(why, _)| why).trim_start_matches("error: ");
-                let at = if why.starts_with("line ") { " at " } else { ": " };
-                let fault = format!("is wrong{at}{why}");
-                Self::new(path, io::ErrorKind::InvalidData, fault, "correct it, or ")
-            }
-        }
-    }
+#[derive(Debug)]
+struct Fault {
+    kind: io::ErrorKind,
+    text: String,
+    /// The advice before the general one, with ` or ` at its end, or nothing.
+    remedy: &'static str,
+}
 
+impl NamedBy {
+    /// Returns where another file can be named. A flag goes before `KUBECONFIG`, and only the
+    /// caller knows which flag it was.
+    fn places(self) -> &'static str {
+        if self == Self::Caller { "" } else { " with --kubeconfig or KUBECONFIG" }
+    }
+}
+
+impl Fault {
+    fn new(kind: io::ErrorKind, text: impl Into<String>, remedy: &'static str) -> Self {
+        Self { kind, text: text.into(), remedy }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        let remedy = match error.kind() {
+            io::ErrorKind::NotFound => return Self::new(error.kind(), "does not exist", ""),
+            io::ErrorKind::PermissionDenied => "let this user read it, or ",
+            io::ErrorKind::InvalidData => "save it as UTF-8, or ",
+            _ => "",
+        };
+        Self::new(error.kind(), format!("cannot be read: {error}"), remedy)
+    }
+}
+
+impl From<KubeconfigError> for Fault {
+    fn from(error: KubeconfigError) -> Self {
+        let why = match error {
+            KubeconfigError::ReadConfig(error, _) => return error.into(),
+            KubeconfigError::Parse(error) => causes(&*error),
+            error => causes(&error),
+        };
+        // The parser appends an excerpt of the file. The line and column before it suffice.
+        let why = why.split_once(" --> ").map_or(&*why, |(why, _)| why).trim_start_matches("error: ");
+        let at = if why.starts_with("line ") { " at " } else { ": " };
+        Self::new(io::ErrorKind::InvalidData, format!("is wrong{at}{why}"), "correct it, or ")
+    }
+}
+
+impl UnusableKubeconfig {
     /// Returns true if the file does not exist.
     pub fn is_missing(&self) -> bool {
-        self.kind == io::ErrorKind::NotFound
+        self.fault.kind == io::ErrorKind::NotFound
     }
 
     /// Returns true if the file has no contents.
     pub fn is_empty(&self) -> bool {
-        self.kind == io::ErrorKind::UnexpectedEof
+        self.fault.kind == io::ErrorKind::UnexpectedEof
+    }
+
+    /// Returns true if neither the caller nor `KUBECONFIG` names the file.
+    pub fn is_unnamed(&self) -> bool {
+        self.named_by == NamedBy::Nobody
+    }
+}
+
+/// A kubeconfig, and where it was found.
+#[derive(Clone, Debug)]
+pub struct FoundKubeconfig {
+    /// The contents of the file, or of several, merged.
+    pub contents: Kubeconfig,
+    path: PathBuf,
+    named_by: NamedBy,
+}
+
+impl FoundKubeconfig {
+    /// Makes the configuration of the current context, as [`watch_files`] completes it.
+    ///
+    /// # Errors
+    ///
+    /// If the context, or what it names, cannot be used.
+    pub async fn config(self) -> Result<Config, UnusableKubeconfig> {
+        let Self { contents, path, named_by } = self;
+        let made = Config::from_custom_kubeconfig(contents.clone(), &KubeConfigOptions::default()).await;
+        let mut config = made.map_err(|error| UnusableKubeconfig { path, named_by, fault: error.into() })?;
+        watch_files(&mut config, &contents);
+        Ok(config)
     }
 }
 
@@ -66,15 +121,19 @@ impl UnreadableKubeconfig {
 /// # Errors
 ///
 /// If a file cannot be read, or is no kubeconfig; of several, the error of the first.
-pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, UnreadableKubeconfig> {
+pub fn read_kubeconfig(path: Option<&Path>) -> Result<FoundKubeconfig, UnusableKubeconfig> {
+    let (named_by, whole) = named(path);
+    let paths: Vec<PathBuf> = match named_by {
+        NamedBy::Variable => std::env::split_paths(&whole).filter(|it| !it.as_os_str().is_empty()).collect(),
+        NamedBy::Caller | NamedBy::Nobody => vec![whole.clone()],
+    };
     let (mut found, mut absent): (Option<Kubeconfig>, _) = (None, None);
-    for path in paths(path) {
-        match read_file(&path) {
-            Ok(mut read) => {
-                // `kubectl config unset current-context` leaves an empty name, which names nothing.
-                read.current_context = read.current_context.filter(|name| !name.is_empty());
+    for path in paths {
+        let unusable = |fault: Fault| UnusableKubeconfig { path: path.clone(), named_by, fault };
+        match read_file(&path).map_err(unusable) {
+            Ok(read) => {
                 let merged = found.unwrap_or_default().merge(read);
-                found = Some(merged.map_err(|error| UnreadableKubeconfig::of(&path, error))?);
+                found = Some(merged.map_err(|error| unusable(error.into()))?);
             }
             Err(error) if error.is_missing() || error.is_empty() => absent = absent.or(Some(error)),
             Err(error) => return Err(error),
@@ -82,51 +141,52 @@ pub fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, UnreadableKube
     }
     match (found, absent) {
         (None, Some(error)) => Err(error),
-        (found, _) => Ok(found.unwrap_or_default()),
+        (found, _) => Ok(FoundKubeconfig { contents: found.unwrap_or_default(), path: whole, named_by }),
     }
 }
 
-/// Returns the paths of a kubeconfig, or those of `KUBECONFIG` or `~/.kube/config`.
-fn paths(path: Option<&Path>) -> Vec<PathBuf> {
+/// Returns the path of a kubeconfig, the paths in `KUBECONFIG`, or `~/.kube/config`.
+fn named(path: Option<&Path>) -> (NamedBy, PathBuf) {
     if let Some(path) = path {
-        return vec![path.to_owned()];
+        return (NamedBy::Caller, path.to_owned());
     }
-    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let mut paths: Vec<_> = std::env::split_paths(&named).filter(|it| !it.as_os_str().is_empty()).collect();
-    if paths.is_empty() {
-        paths.push(std::env::home_dir().unwrap_or_else(|| "~".into()).join(".kube").join("config"));
+    let variable = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    if std::env::split_paths(&variable).any(|it| !it.as_os_str().is_empty()) {
+        return (NamedBy::Variable, variable.into());
     }
-    paths
+    let home = std::env::home_dir().unwrap_or_else(|| "~".into());
+    (NamedBy::Nobody, home.join(".kube").join("config"))
 }
 
-fn read_file(path: &Path) -> Result<Kubeconfig, UnreadableKubeconfig> {
-    let wrong = |kind, fault, remedy| Err(UnreadableKubeconfig::new(path, kind, fault, remedy));
-    let kind = match std::fs::metadata(path) {
-        Ok(kind) => kind,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return wrong(error.kind(), "does not exist", "");
-        }
-        Err(error) => {
-            return Err(UnreadableKubeconfig::of(path, KubeconfigError::ReadConfig(error, path.into())));
-        }
-    };
-    if kind.is_dir() {
-        return wrong(io::ErrorKind::IsADirectory, "is a folder", "");
+fn read_file(path: &Path) -> Result<Kubeconfig, Fault> {
+    let file = std::fs::metadata(path)?;
+    if file.is_dir() {
+        return Err(Fault::new(io::ErrorKind::IsADirectory, "is a folder", ""));
     }
-    // A pipe can be read only once.
-    if kind.is_file()
-        && let Ok(bytes) = std::fs::read(path)
-    {
-        if bytes.trim_ascii().is_empty() {
-            return wrong(io::ErrorKind::UnexpectedEof, "is empty", "write a configuration into it, or ");
-        }
-        // kube's reader panics there.
-        if matches!(bytes.as_slice(), [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && bytes.len() % 2 == 1 {
-            let fault = "begins as UTF-16 and has an odd number of bytes";
-            return wrong(io::ErrorKind::InvalidData, fault, "save it as UTF-8, or ");
-        }
+    // kube's reader panics there.
+    if is_odd_utf16(path, &file) {
+        let text = "begins as UTF-16 and has an odd number of bytes";
+        return Err(Fault::new(io::ErrorKind::InvalidData, text, "save it as UTF-8, or "));
     }
-    Kubeconfig::read_from(path).map_err(|error| UnreadableKubeconfig::of(path, error))
+    let mut read = Kubeconfig::read_from(path)?;
+    // `kubectl config unset current-context` leaves an empty name, which names nothing.
+    read.current_context = read.current_context.filter(|name| !name.is_empty());
+    let Kubeconfig { clusters, auth_infos, contexts, current_context, .. } = &read;
+    if clusters.is_empty() && auth_infos.is_empty() && contexts.is_empty() && current_context.is_none() {
+        let remedy = "write a configuration into it, or ";
+        return Err(Fault::new(io::ErrorKind::UnexpectedEof, "is empty", remedy));
+    }
+    Ok(read)
+}
+
+/// Returns true if a file's text cannot be UTF-16, as its first bytes say. A pipe can be read only
+/// once, so that this does not look into it.
+fn is_odd_utf16(path: &Path, file: &Metadata) -> bool {
+    let mut mark = [0; 2];
+    file.is_file()
+        && file.len() % 2 == 1
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok())
+        && matches!(mark, [0xFF, 0xFE] | [0xFE, 0xFF])
 }
 
 /// Completes a configuration that kube made of the current context of `kubeconfig`:
@@ -187,25 +247,28 @@ mod tests {
             ("no-kubeconfig", b"clusters: 3"),
             ("two-kinds", b"kind: Config\n---\nkind: Other\n"),
             ("a-comment", b"# nothing"),
-            ("marked-as-utf-8", b"\xEF\xBB\xBF{}"),
+            ("marked-as-utf-8", b"\xEF\xBB\xBFcurrent-context: c"),
+            ("odd-utf-8", b"current-context: odd"),
         ] {
             std::fs::write(folder.path().join(name), bytes).unwrap();
             lines.push(told(name));
         }
-        let denied = KubeconfigError::ReadConfig(io::ErrorKind::PermissionDenied.into(), "denied".into());
-        lines.push(UnreadableKubeconfig::of(Path::new("denied"), denied).to_string());
+        let fault = io::Error::from(io::ErrorKind::PermissionDenied).into();
+        let denied = UnusableKubeconfig { path: "denied".into(), named_by: NamedBy::Variable, fault };
+        lines.push(denied.to_string());
         insta::assert_snapshot!(lines.join("\n"), @"
-        kubeconfig FOLDER/missing does not exist; name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/ is a folder; name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/zero-bytes is empty; write a configuration into it, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/blank is empty; write a configuration into it, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/odd-utf-16 begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/odd-utf-16-le begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/half-a-pair-of-utf-16 cannot be read: Invalid UTF-16 LE; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/not-utf-8 cannot be read: Invalid UTF-8; save it as UTF-8, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/broken-yaml is wrong at line 1 column 11: unclosed bracket '['; correct it, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/no-kubeconfig is wrong at line 1 column 11: expected sequence start; correct it, or name another with --kubeconfig or KUBECONFIG
-        kubeconfig FOLDER/two-kinds is wrong: kubeconfigs with mismatching kind cannot be merged; correct it, or name another with --kubeconfig or KUBECONFIG
+        kubeconfig FOLDER/missing does not exist; name another
+        kubeconfig FOLDER/ is a folder; name another
+        kubeconfig FOLDER/zero-bytes is empty; write a configuration into it, or name another
+        kubeconfig FOLDER/blank is empty; write a configuration into it, or name another
+        kubeconfig FOLDER/odd-utf-16 begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another
+        kubeconfig FOLDER/odd-utf-16-le begins as UTF-16 and has an odd number of bytes; save it as UTF-8, or name another
+        kubeconfig FOLDER/half-a-pair-of-utf-16 cannot be read: Invalid UTF-16 LE; save it as UTF-8, or name another
+        kubeconfig FOLDER/not-utf-8 cannot be read: Invalid UTF-8; save it as UTF-8, or name another
+        kubeconfig FOLDER/broken-yaml is wrong at line 1 column 11: unclosed bracket '['; correct it, or name another
+        kubeconfig FOLDER/no-kubeconfig is wrong at line 1 column 11: expected sequence start; correct it, or name another
+        kubeconfig FOLDER/two-kinds is wrong: kubeconfigs with mismatching kind cannot be merged; correct it, or name another
+        kubeconfig FOLDER/a-comment is empty; write a configuration into it, or name another
         read
         read
         kubeconfig denied cannot be read: permission denied; let this user read it, or name another with --kubeconfig or KUBECONFIG

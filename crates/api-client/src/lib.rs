@@ -72,6 +72,6 @@ pub use client::{
 };
 pub use content_type::ContentType;
 pub use error::{ClientError, says_not_there, why_request_failed};
-pub use kubeconfig::{UnreadableKubeconfig, read_kubeconfig, watch_files};
+pub use kubeconfig::{FoundKubeconfig, UnusableKubeconfig, read_kubeconfig, watch_files};
 pub use metrics::{CountRequests, Counted, buckets};
 pub use plugin::PluginError;

@@ -1,25 +1,19 @@
 //! Makes the client: from a kubeconfig file, `$KUBECONFIG`, `~/.kube/config` or the pod's service
 //! account.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::Config;
 use kube_endpoint_api_client::{
-    ApiClient, ClientError, UnreadableKubeconfig, client_from_config, read_kubeconfig, watch_files,
-    without_credentials,
+    ApiClient, ClientError, UnusableKubeconfig, client_from_config, read_kubeconfig, without_credentials,
 };
-use kube_endpoint_core_model::causes;
 
 /// The error of a client that could not be made. No task has started.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The kubeconfig does not make a configuration.
-    #[error("kubeconfig {path}: {why}")]
-    Kubeconfig { path: PathBuf, why: String },
-    /// A kubeconfig cannot be read.
     #[error(transparent)]
-    Unreadable(#[from] UnreadableKubeconfig),
+    Kubeconfig(#[from] UnusableKubeconfig),
     /// The caller gave no file, and the default locations have no configuration.
     #[error(
         "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or try it out with --embedded"
@@ -54,7 +48,7 @@ pub async fn connect(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<
 pub(crate) async fn config(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Config, ConnectError> {
     let master = master.map(url_of).transpose()?;
     let found = match kubeconfig {
-        Some(path) => Ok(read(path).await?),
+        Some(path) => Ok(read_kubeconfig(Some(path))?.config().await?),
         None => infer().await,
     };
     let config = match (found, master) {
@@ -82,34 +76,14 @@ fn url_of(master: &str) -> Result<http::Uri, ConnectError> {
     if url.host().is_none_or(str::is_empty) { Err(invalid()) } else { Ok(url) }
 }
 
-/// Returns the value of `KUBECONFIG`, if it names a file.
-fn named() -> Option<OsString> {
-    std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty())
-}
-
 /// Returns the configuration of the default locations, or that of the pod's service account.
 async fn infer() -> Result<Config, ConnectError> {
-    let read = match read_kubeconfig(None) {
-        Ok(kubeconfig) => of_kubeconfig(kubeconfig).await.map_err(|error| {
-            let path = named().unwrap_or_else(|| "~/.kube/config".into()).into();
-            ConnectError::Kubeconfig { path, why: causes(&error) }
-        }),
-        Err(error) if error.is_missing() && named().is_none() => Err(ConnectError::NotFound),
-        Err(error) => Err(error.into()),
+    let error = match async { read_kubeconfig(None)?.config().await }.await {
+        Ok(config) => return Ok(config),
+        Err(error) if error.is_missing() && error.is_unnamed() => ConnectError::NotFound,
+        Err(error) => error.into(),
     };
-    read.or_else(|error| Config::incluster().map_err(|_| error))
-}
-
-async fn read(path: &Path) -> Result<Config, ConnectError> {
-    let read = of_kubeconfig(read_kubeconfig(Some(path))?).await;
-    read.map_err(|error| ConnectError::Kubeconfig { path: path.to_owned(), why: causes(&error) })
-}
-
-async fn of_kubeconfig(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {
-    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
-    let mut config = config?;
-    watch_files(&mut config, &kubeconfig);
-    Ok(config)
+    Config::incluster().map_err(|_| error)
 }
 
 #[cfg(test)]

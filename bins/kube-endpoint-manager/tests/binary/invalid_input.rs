@@ -7,6 +7,9 @@ use std::fs;
 fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("broken.kubeconfig"), "clusters: [").unwrap();
+    fs::write(folder.path().join("contextless.kubeconfig"), "current-context: c").unwrap();
+    fs::create_dir_all(folder.path().join("home/.kube")).unwrap();
+    fs::write(folder.path().join("home/.kube/config"), "clusters: [").unwrap();
     fs::write(
         folder.path().join("elsewhere.kubeconfig"),
         r#"{"current-context": "c", "clusters": [{"name": "c", "cluster": {"server": "ftp://127.0.0.1"}}],
@@ -52,6 +55,10 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
         &["--kubeconfig=no-such-file"],
         &["--kubeconfig=broken.kubeconfig"],
         &["--kubeconfig=elsewhere.kubeconfig"],
+        &["--kubeconfig=contextless.kubeconfig"],
+        &["KUBECONFIG=no-such-file"],
+        &["KUBECONFIG=no-such-file:contextless.kubeconfig"],
+        &["HOME=home"],
         &["--embedded", "--embedded-load=no-such-file"],
         &["--embedded", "--embedded-load=broken.json"],
         &["--embedded", "--embedded-load=nameless.yaml"],
@@ -68,7 +75,11 @@ fn invalid_input_is_reported_on_one_line_and_starts_nothing() {
     ];
     let mut reported = String::new();
     for arguments in inputs {
-        let output = crate::common::command(folder.path()).args(*arguments).output().unwrap();
+        let is_variable = |word: &&&str| !word.starts_with('-') && word.contains('=');
+        let variables = arguments.iter().filter(is_variable).filter_map(|word| word.split_once('='));
+        let mut command = crate::common::command(folder.path());
+        command.args(arguments.iter().filter(|word| !is_variable(word))).envs(variables);
+        let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
