@@ -185,10 +185,17 @@ impl FaultInputs<'_> {
         writes.filter_map(by_controller).max()
     }
 
-    /// Returns the last refusal, unless a controller has written such an object since then.
+    /// Returns the last refusal, unless a controller has written such an object since then, or the
+    /// one that the status of the EndpointSelector still tells.
     pub(crate) fn refused(&self, kind: OutputKind, written: Option<Timestamp>) -> Option<Refused> {
         let events = self.objects.events.get(&self.service.key).into_iter().flatten();
-        Refused::last(events, kind, written, self.now)
+        let in_status = || match (kind, self.selection) {
+            (OutputKind::EndpointSlice, Selection::Attached { object, .. }) => {
+                Refused::in_status(object, &self.service.key)
+            }
+            _ => None,
+        };
+        Refused::last(events, kind, written, self.now).or_else(in_status)
     }
 
     /// Adds the age of the oldest change, and the reason of the last refusal.
