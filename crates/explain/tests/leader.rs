@@ -104,6 +104,24 @@ fn the_slices_tell_who_receives_traffic_while_a_leader_is_awaited() {
     insta::assert_snapshot!(told.join("\n"));
 }
 
+/// The controller lacks the right to read Leases in this namespace.
+#[test]
+fn a_holder_that_the_status_does_not_show_is_told_with_the_right_that_is_missing() {
+    let said = |reason: &str, holder: &str| {
+        let mut selector = selector(&json!({"lease": {"name": "web"}}));
+        selector["status"]["conditions"] = json!([{"type": "Accepted", "status": "True", "reason": reason}]);
+        let objects = cluster(&[], [selector, lease(holder, &recent())]);
+        let options = Options::default();
+        let found = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
+        let behind = found.to_do.into_iter().find(|advice| advice.code == Code::SlicesBehind);
+        behind.map(|advice| format!("{}\n  {}", advice.message, advice.remedy.sentence)).unwrap_or_default()
+    };
+    insta::assert_snapshot!(said("Accepted", "web-2_6bb9"));
+    for other in [said("HolderRecognised", "web-2_6bb9"), said("Accepted", "host-7_6bb9")] {
+        assert!(!other.contains("Leases"), "{other}");
+    }
+}
+
 /// The kubelet has started the container again, and its new process does not lead yet.
 #[test]
 fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {

@@ -52,6 +52,10 @@ pub struct Leads {
     /// What the controller waits for, if it does not know yet who leads.
     #[serde(skip)]
     pub(crate) awaited: Option<Awaited>,
+    /// True if a pod holds the Lease, and the status of the EndpointSelector shows that its
+    /// controller does not know it.
+    #[serde(skip)]
+    pub(crate) is_unseen: bool,
 }
 
 /// The pods that stay ready endpoints until the controller knows who leads.
@@ -182,6 +186,7 @@ impl Leads {
                 overdue: None,
                 nobody: None,
                 awaited: None,
+                is_unseen: false,
             };
         }
         let lease = objects.named_leases.get(&key);
@@ -232,6 +237,9 @@ impl Leads {
                 Ok(pod) => not_ready(pod).filter(|_| role == Role::Leader),
             },
             followers: followers(pod.map(|pod| &pod.key.name)),
+            is_unseen: lease.is_some()
+                && found.is_ok()
+                && accepted(selector).is_some_and(|it| *it.status == *"True" && *it.reason == *"Accepted"),
             awaited: (role == Role::Leader).then(|| Awaited::of(selector, serving(slices, pods))).flatten(),
             pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
             by: LeadsBy::Lease {
@@ -268,6 +276,7 @@ impl Leads {
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
             followers: None,
             awaited: None,
+            is_unseen: false,
             by: LeadsBy::Condition { kind: kind.clone(), newest: pick == Pick::Newest },
         }
     }
@@ -285,6 +294,14 @@ impl Leads {
                 let pick = if *newest { Pick::Newest } else { Pick::All };
                 ReadyPods::Condition { kind: kind.clone(), pick }
             }
+        }
+    }
+
+    /// Returns the name of the Lease.
+    pub(crate) fn lease(&self) -> Option<&Text> {
+        match &self.by {
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => Some(name),
+            LeadsBy::Condition { .. } => None,
         }
     }
 
