@@ -249,7 +249,7 @@ async fn a_new_lease_that_cannot_be_read_takes_nothing_away() {
     let readiness = json!({"spec": {"readiness": {"lease": {"name": "web"}}}});
     harness.patch("endpointselectors", "stable", readiness).await;
     harness.pass_with(60, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]).await;
-    let says = "the ready endpoints stay until a holder renews the Lease, and as long as the Leases of the namespace cannot be read";
+    let says = "the ready endpoints stay until a holder renews the Lease, and as long as the Leases of the namespace have not been read";
     assert_eq!(harness.condition()["message"], says);
     harness.server.clear_faults();
     harness.pass(Duration::from_secs(120)).await;

@@ -401,6 +401,37 @@ fn the_add_on_beside_kube_controller_manager_is_no_second_writer() {
     assert_eq!((report.two_at_once.answer, report.exit_code()), (Answer::Yes, 1));
 }
 
+/// The add-on takes dead endpoints out of what kube-controller-manager left.
+#[test]
+fn the_add_on_edits_what_another_controller_made() {
+    let (pod, held) = addon();
+    let edited = |made_by: &str| {
+        let mut object = endpoints("web", KEM, 2);
+        let made = json!({"manager": made_by, "time": ago(9), "fieldsV1": {"f:metadata": {}}});
+        object["managedFields"].as_array_mut().unwrap().push(made);
+        Ok(outputs(OutputKind::Endpoints, &[object]))
+    };
+    let facts = Facts {
+        endpoints: edited(KCM),
+        managers: Ok(vec![pod]),
+        leases_elsewhere: Ok(vec![held]),
+        manager_reviews: Some(Ok(Vec::new())),
+        ..upstream_only()
+    };
+    let check = |facts: Facts, want: Answer| {
+        let report = examine(&facts, now());
+        assert_eq!(report.two_at_once.answer, want, "{:?}", report.two_at_once.evidence);
+    };
+    check(facts.clone(), Answer::No);
+    check(Facts { endpoints: edited("kubelite"), ..facts.clone() }, Answer::No);
+    // The add-on makes no Endpoints, and one that is gone edits none.
+    check(Facts { endpoints: edited(KEM), ..facts.clone() }, Answer::NotKnown);
+    check(Facts { leases_elsewhere: Ok(Vec::new()), ..facts.clone() }, Answer::NotKnown);
+    let mut ended = lease("kube-endpoint-manager-addon", "kube-endpoint-manager-x_1", 100);
+    ended.key.namespace = KEM.into();
+    check(Facts { leases_elsewhere: Ok(vec![ended]), ..facts }, Answer::NotKnown);
+}
+
 #[test]
 fn the_add_on_beside_kube_endpoint_manager_is_no_second_writer() {
     let (pod, held) = addon();

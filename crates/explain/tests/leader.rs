@@ -76,6 +76,52 @@ fn a_leader_that_the_slices_show_leads_whatever_the_clock_says() {
     assert_eq!(fault_of(&objects, Code::NobodyLeads), None);
 }
 
+/// The readiness was added to a Service whose pods are all ready endpoints: these stay until the
+/// controller knows who leads.
+#[test]
+fn the_slices_tell_who_receives_traffic_while_a_leader_is_awaited() {
+    let said = |ready: &[usize], note: &str, holder: Option<&str>| {
+        let mut selector = selector(&json!({"lease": {"name": "web"}}));
+        selector["status"]["conditions"] =
+            json!([{"type": "Accepted", "status": "True", "reason": "Accepted", "message": note}]);
+        let holder = holder.map(|holder| lease(holder, &recent()));
+        let objects = cluster(ready, [selector].into_iter().chain(holder));
+        let options = Options::default();
+        let found = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
+        let codes: Vec<Code> = found.to_do.iter().map(|advice| advice.code).collect();
+        let leads = found.selected_by.unwrap().leads.unwrap();
+        format!("{:?}: {}\n  {codes:?} {leads}", found.verdict.status, found.verdict.message)
+    };
+    let (all, stay) =
+        (&[1, 2, 3], "the ready endpoints stay until a holder renews the Lease, for 15 s at most; a note");
+    let told = [
+        said(all, stay, None),
+        said(all, stay, Some("web-2_6bb9")),
+        // The controller has not said yet that they stay, and clients are sent to them.
+        said(all, "", None),
+        said(&[], stay, None),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+/// The controller lacks the right to read Leases in this namespace.
+#[test]
+fn a_holder_that_the_status_does_not_show_is_told_with_the_right_that_is_missing() {
+    let said = |reason: &str, holder: &str| {
+        let mut selector = selector(&json!({"lease": {"name": "web"}}));
+        selector["status"]["conditions"] = json!([{"type": "Accepted", "status": "True", "reason": reason}]);
+        let objects = cluster(&[], [selector, lease(holder, &recent())]);
+        let options = Options::default();
+        let found = explain(&objects, &key(), &objects.topology(), now(), None, &options).unwrap();
+        let behind = found.to_do.into_iter().find(|advice| advice.code == Code::SlicesBehind);
+        behind.map(|advice| format!("{}\n  {}", advice.message, advice.remedy.sentence)).unwrap_or_default()
+    };
+    insta::assert_snapshot!(said("Accepted", "web-2_6bb9"));
+    for other in [said("HolderRecognised", "web-2_6bb9"), said("Accepted", "host-7_6bb9")] {
+        assert!(!other.contains("Leases"), "{other}");
+    }
+}
+
 /// The kubelet has started the container again, and its new process does not lead yet.
 #[test]
 fn a_container_that_has_restarted_since_the_renewal_does_not_lead() {

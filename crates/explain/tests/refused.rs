@@ -1,6 +1,7 @@
 //! Tests that a refused write is told with its class, and only as long as it holds.
 #![expect(clippy::unwrap_used, reason = "a helper that panics fails its test")]
 
+use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use kube_endpoint_explain::{
     Code, Explanation, Fault, LintOptions, Objects, Options, Planned, Problem, Refusal, Severity, explain,
@@ -8,6 +9,8 @@ use kube_endpoint_explain::{
 };
 use kube_endpoint_testing::Cluster;
 use serde_json::{Value, json};
+
+use crate::selectors::{own_with, pod, service};
 
 fn key() -> ObjectKey {
     ObjectKey::new("default", "web")
@@ -84,6 +87,37 @@ fn a_refusal_is_over_once_a_controller_has_written() {
     assert!(!of("2026-01-01T00:09:30Z", "kube-controller-manager"));
     assert!(of("2026-01-01T00:08:00Z", "kube-controller-manager"));
     assert!(of("2026-01-01T00:09:30Z", "kubectl"), "another client wrote the slice");
+}
+
+/// Another write of the controller may succeed, as the one that takes a dead pod out.
+#[test]
+fn a_refusal_in_the_status_of_the_endpoint_selector_lasts() {
+    let node = json!({"kind": "Node", "metadata": {"name": "node-a", "labels": {}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let mut slice = own_with(SELECTOR_CONTROLLER, &[1], &[1]);
+    slice["metadata"]["managedFields"] =
+        json!([{"manager": "kube-endpoint-manager", "time": "2026-01-01T00:09:30Z"}]);
+    let app = json!({"app": "web"});
+    let told = |generation: u32, status: &str, service_name: &str| {
+        let message = format!(
+            "Service {service_name}: the API server refuses to create an EndpointSlice, so clients may use endpoints that are out of date: {QUOTA} (and 1 more: EndpointSlicesRefused)"
+        );
+        let selector = json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
+            "metadata": {"name": "web-stable", "generation": 2}, "spec": {"selector": {"matchLabels": app}},
+            "status": {"observedGeneration": generation, "conditions": [
+                {"type": "Published", "status": status, "reason": "EndpointSlicesRefused", "message": message}]}});
+        let pods = [1, 2].map(|number| pod(number, &app, true));
+        let all = [node.clone(), service(&json!({})), slice.clone(), selector].into_iter().chain(pods);
+        let objects = Objects::read(all.chain([event(QUOTA, "2026-01-01T00:09:00Z")])).unwrap();
+        let now = "2026-01-01T00:09:35Z".parse::<Timestamp>().unwrap();
+        explain(&objects, &key(), &objects.topology(), now, None, &Options::default()).unwrap()
+    };
+    let explained = told(2, "False", "web");
+    assert_eq!(refusal(&explained), Some((Refusal::Quota { quota: "objects".into() }, Severity::Error)));
+    insta::assert_snapshot!(explained.verdict.message);
+    for other in [told(1, "False", "web"), told(2, "True", "web"), told(2, "False", "web-2")] {
+        assert_eq!(refusal(&other), None, "{}", other.verdict.message);
+    }
 }
 
 /// Pods without a node are left out by the controller itself.

@@ -74,6 +74,14 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         object["metadata"]["managedFields"] = json!([{"manager": by, "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": {field: {}}}]);
         object.clone()
     };
+    let mut other = selector(&json!({}));
+    other["metadata"]["name"] = json!("web-stabel");
+    let none = |says: &str| {
+        let mut none = selector(&json!({"spec": {"selector": {"matchLabels": {"app": "x"}}}}));
+        none["status"]["conditions"] = json!([{"type": "ReadyToAttach", "status": "False", "reason": "NoPod",
+            "message": format!("Service web: {says}")}]);
+        none
+    };
     let unknown = Known { selectors: false, ..Known::ALL };
     let no_pods = Known { pods: false, ..Known::ALL };
     let cases = [
@@ -81,6 +89,7 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         ("many pods", with(&many)),
         ("the same pods", with(&[selector(&json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}}))])),
         ("missing", with(&[])),
+        ("mistyped", with(&[other])),
         ("invalid", with(&[selector(&json!({"spec": {"selector": {"matchLabels": {"the app": "x"}}}}))])),
         ("no controller", with(&[selector(&json!({"status": {}}))])),
         ("an old status", with(&[selector(&json!({"status": {"observedGeneration": 0}}))])),
@@ -105,6 +114,11 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
             with(&[selector(&conditions(json!([
                 {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
                     "message": "Service web-api: exceeded quota: slices."}])))]),
+        ),
+        ("no pod, as the status says", with(&[none("EndpointSelector web-stable selects no pod")])),
+        (
+            "the status says something else",
+            with(&[none("EndpointSelector web-stable selects no pod that is ready")]),
         ),
         (
             "only unknown",

@@ -365,7 +365,7 @@ impl fmt::Display for Patience {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::For(time) => write!(f, "for {} s at most", time.as_secs()),
-            Self::UntilRead => f.write_str("and as long as the Leases of the namespace cannot be read"),
+            Self::UntilRead => f.write_str("and as long as the Leases of the namespace have not been read"),
         }
     }
 }

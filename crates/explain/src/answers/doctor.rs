@@ -15,10 +15,10 @@ mod two_at_once;
 mod webhooks;
 
 pub use crate::facts::answer::Answer;
-pub use crate::facts::lease::{Lease, LeaseState, MANAGER_LEASE};
+pub use crate::facts::lease::{ADDON_LEASE, Lease, LeaseState, MANAGER_LEASE};
 pub use examine::examine;
 pub use facts::{Counts, Facts, Instance, Read, Unread};
-pub use loops::{ADDON_LEASE, runs_beside};
+pub use loops::runs_beside;
 pub use outputs::Outputs;
 pub use permissions::{FOR_MANAGER, FOR_PLUGIN, Permission, Review, for_manager};
 pub use report::{

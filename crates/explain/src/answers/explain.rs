@@ -673,7 +673,7 @@ fn says(
         Publication::Ready => known.slices.then(|| pod.is_sent_traffic()),
         // Files without slices may show another moment than that of the clients.
         _ if !known.slices && (may_be_last || options.are_from_files()) => None,
-        _ => Some(pod.is_last_resort()),
+        _ => Some(pod.is_last_resort() || pod.is_still_chosen()),
     };
     let is_cause =
         |fault: &&Fault| pod.reason.as_ref().is_some_and(|reason| fault.explains_pod(&pod.name, reason));

@@ -18,6 +18,9 @@ pub(crate) const SYSTEM: &str = "kube-system";
 /// cluster have a suffix.
 pub const MANAGER_LEASE: &str = "kube-endpoint-manager";
 
+/// The name of the Lease of the add-on, as `deploy/overlays/addon` has it.
+pub const ADDON_LEASE: &str = "kube-endpoint-manager-addon";
+
 /// A Lease that lasts longer is a reservation, not that of a program.
 pub(crate) const RESERVATION_SECONDS: i64 = 3600;
 

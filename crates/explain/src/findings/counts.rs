@@ -27,7 +27,8 @@ pub struct Counts {
     pub not_ready: usize,
     /// The number that slices do not list.
     pub left_out: usize,
-    /// How many of the `ready` ones some client is sent to, or `None` if that is not known.
+    /// How many of the `ready` ones some client is sent to, and of those that an EndpointSelector no
+    /// longer chooses, or `None` if that is not known.
     pub receiving: Option<usize>,
     /// How many of the `selected` ones have ended.
     pub ended: usize,
@@ -70,7 +71,8 @@ pub(crate) fn count_pods(service: &Service, pods: &[PodExplanation], options: &O
     let may_end =
         |pod: &&PodExplanation| answers(pod) || !service.is_headless() && pod.is_ending_and_serving();
     let may_receive = ready > 0 || deleted.iter().any(may_end);
-    let receiving = staying.iter().copied().filter(answers).filter(|pod| pod.is_sent_traffic());
+    let is_sent = |pod: &&PodExplanation| answers(pod) && pod.is_sent_traffic() || pod.is_still_chosen();
+    let receiving = staying.iter().copied().filter(is_sent);
     let is_certain = known.slices || !may_receive && (pods.is_empty() || !options.are_from_files());
     let is_ending = |pod: &&&PodExplanation| pod.is_last_resort() || answers(pod) && pod.is_sent_traffic();
     Counts {

@@ -31,7 +31,8 @@ about! {
     /// pod that is gone, that was replaced, that has ended or that has other addresses is an error:
     /// the address may belong to another pod by now. A pod that has not been ready for 30 seconds
     /// is a warning, unless the Service publishes such pods; so is a node that does not exist any
-    /// more. Endpoints with an error do not count as receiving traffic.
+    /// more. Endpoints with an error do not count as receiving traffic. Mirrored slices follow their
+    /// Endpoints, so the advice names these.
     EP089 "missing-pods-served" Warning may_be_under_way
     "Slices send clients to pods that do not exist any more, have ended, are not ready or have other addresses."
 }
@@ -59,6 +60,9 @@ pub struct MissingPodsServed {
     /// True if the Service has a selector.
     #[serde(skip)]
     pub(crate) has_selector: bool,
+    /// The slices that are mirrored from the Endpoints of the Service.
+    #[serde(skip)]
+    pub(crate) mirrored: BTreeSet<Text>,
 }
 
 /// The writer of endpoints.
@@ -122,10 +126,12 @@ impl Finding for MissingPodsServed {
         let slices = self.slices();
         let slices: Vec<&str> = slices.iter().map(|slice| &***slice).collect();
         let show = match self.writer {
-            Writer::Endpoints(_) => shown("endpoints", &[&service.name]),
-            _ => shown("endpointslice", &slices),
+            Writer::Endpoints(_) => Vec::new(),
+            _ => vec![shown("endpointslice", &slices)],
         };
-        Remedy::ask(EndpointsWriter, sentence).shown_by([show])
+        let is_mirrored = !self.mirrored.is_empty();
+        let endpoints = is_mirrored.then(|| shown("endpoints", &[&service.name]));
+        Remedy::ask(EndpointsWriter, sentence).shown_by(show.into_iter().chain(endpoints))
     }
 
     fn traffic_lost(&self) -> TrafficLost {
@@ -151,10 +157,13 @@ impl fmt::Display for MissingPodsServed {
             Writer::Manager(_) => f.write_str(&self.slices_named())?,
         }
         write!(f, " {send} clients to ")?;
-        let listed: Vec<String> =
-            self.endpoints.iter().take(ENDPOINTS_IN_A_SENTENCE).map(ToString::to_string).collect();
+        // Several slices may hold one endpoint.
+        let mut seen = BTreeSet::new();
+        let all = self.endpoints.iter().map(ToString::to_string);
+        let all: Vec<String> = all.filter(|it| seen.insert(it.clone())).collect();
+        let listed: Vec<&str> = all.iter().take(ENDPOINTS_IN_A_SENTENCE).map(|it| &**it).collect();
         f.write_str(&listed.join("; to "))?;
-        match self.endpoints.len().saturating_sub(ENDPOINTS_IN_A_SENTENCE) {
+        match all.len().saturating_sub(ENDPOINTS_IN_A_SENTENCE) {
             0 => Ok(()),
             more => write!(f, "; and to {more} more"),
         }
@@ -198,6 +207,7 @@ impl MissingPodsServed {
             endpoints: Vec::new(),
             are_gone,
             has_selector: inputs.service.selects_pods(),
+            mirrored: BTreeSet::new(),
         })
     }
 
@@ -236,6 +246,9 @@ impl MissingPodsServed {
                 by_writer.entry(writer).or_default().extend(dead);
             }
         }
+        let mirrors = objects.slices_of(key).iter().filter(|slice| is_mirrored(slice));
+        let mirrors: BTreeSet<&Text> = mirrors.map(|slice| &slice.metadata.name).collect();
+        let is_mirror = |slice: &&Text| mirrors.contains(slice);
         let one = |(writer, endpoints): (Writer, Vec<DeadEndpoint>)| {
             let pods: BTreeSet<&Text> = endpoints.iter().filter_map(|dead| dead.pod.as_ref()).collect();
             Self {
@@ -244,6 +257,7 @@ impl MissingPodsServed {
                 is_attached: service.endpoint_selector().is_some(),
                 writer,
                 has_selector: service.selects_pods(),
+                mirrored: endpoints.iter().map(|dead| &dead.slice).filter(is_mirror).cloned().collect(),
                 are_gone: endpoints.iter().any(|dead| !dead.may_come_back()),
                 endpoints,
             }
@@ -264,16 +278,22 @@ impl MissingPodsServed {
     fn care(&self) -> String {
         let look = match (self.is_attached, self.has_selector) {
             (true, _) => {
-                "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then, delete the slices"
+                "Look why the endpoint selector controller leaves them: does it run, and do its events on the Service name a right that it lacks or another maker? Until then,"
             }
             (false, true) => {
-                "Look why the endpoint selector controller leaves them: does it run? Until then, delete the slices"
+                "Look why the endpoint selector controller leaves them: does it run? Until then,"
             }
-            (false, false) => {
-                "Restore the selector, or write other endpoints for the Service and delete the slices"
-            }
+            (false, false) => "Restore the selector, or write other endpoints for the Service and",
         };
-        format!("{look}: clients reach addresses that other pods may have by now")
+        // The controller would make a mirror again.
+        let from_endpoints = "correct or delete the Endpoints, which kube-controller-manager mirrors to";
+        let mirrored: Vec<Text> = self.mirrored.iter().cloned().collect();
+        let delete = match (mirrored.len(), self.slices().len()) {
+            (0, _) => "delete the slices".to_owned(),
+            (some, all) if some == all => format!("{from_endpoints} {}", self.slices_named()),
+            _ => format!("{from_endpoints} {}, and delete the other slices", names(&mirrored)),
+        };
+        format!("{look} {delete}: clients reach addresses that other pods may have by now")
     }
 }
 
@@ -316,5 +336,50 @@ mod tests {
         });
         let kept = left.with("EndpointSlice/web-7kq2x", json!({"endpoints": [there]}));
         assert!(kept.finds(Code::SliceKept) && !kept.finds(Code::MissingPodsServed));
+    }
+
+    /// kube-controller-manager would make a mirror again that somebody deletes.
+    #[test]
+    fn the_endpoints_of_a_mirrored_slice_are_named_and_one_pod_once() {
+        use kube_endpoint_core_model::ObjectKey;
+        use kube_endpoint_core_model::well_known::MIRRORING_CONTROLLER;
+
+        use crate::facts::objects::Objects;
+        use crate::facts::options::Options;
+        use crate::findings::testing::explain;
+
+        let left = example("ep089-left-by-an-unknown-program");
+        let of_pods = left.object("EndpointSlice/web-7kq2x");
+        let mut mirrored = of_pods.clone();
+        mirrored["metadata"]["name"] = json!("web-mirror");
+        mirrored["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+            json!(MIRRORING_CONTROLLER);
+        let endpoints = json!({
+            "kind": "Endpoints", "apiVersion": "v1",
+            "metadata": {
+                "name": "web", "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"},
+                "managedFields": [{
+                    "manager": "hyperkube", "operation": "Update", "time": "2026-01-01T00:00:06Z",
+                    "fieldsV1": {"f:subsets": {}},
+                }],
+            },
+            "subsets": [{
+                "addresses": [{"ip": "10.1.0.9", "targetRef": of_pods["endpoints"][0]["targetRef"]}],
+                "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            }],
+        });
+        let said = |slices: &[serde_json::Value]| {
+            let others = ["Node/node-a", "Service/web", "EndpointSelector/web-stable", "Pod/web-1"];
+            let others = others.map(|it| left.object(it)).into_iter().chain([endpoints.clone()]);
+            let objects = Objects::read(others.chain(slices.iter().cloned())).unwrap();
+            let (now, web) = ("2026-01-01T00:10:00Z".parse().unwrap(), ObjectKey::new("default", "web"));
+            let topology = objects.topology();
+            let explained = explain(&objects, &web, &topology, now, None, &Options::default()).unwrap();
+            let advice = explained.to_do.into_iter().find(|it| it.code == Code::MissingPodsServed).unwrap();
+            let commands: String = advice.remedy.commands().map(|it| format!("\n  {it}")).collect();
+            format!("{}\n  {}{commands}", advice.message, advice.remedy.sentence)
+        };
+        let all = [of_pods.clone(), mirrored.clone()];
+        insta::assert_snapshot!([said(&[of_pods]), said(&[mirrored]), said(&all)].join("\n"));
     }
 }

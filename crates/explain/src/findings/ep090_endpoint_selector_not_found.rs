@@ -4,7 +4,7 @@ use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use serde_json::Value;
 
 use crate::findings::prelude::*;
-use crate::models::selection::{RESOURCE, Selection, is_name};
+use crate::models::selection::{RESOURCE, Selection, is_name, names_in_namespace};
 
 about! {
     /// While a selector is missing, the controller removes endpoints whose pod is gone, makes those
@@ -17,9 +17,6 @@ about! {
     EP090 "endpoint-selector-not-found" Error
     "The Service names an EndpointSelector that does not exist."
 }
-
-/// The maximum number of names of other EndpointSelectors in a message.
-const OTHERS: usize = 3;
 
 /// An EndpointSelector that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,7 +46,7 @@ impl Finding for EndpointSelectorNotFound {
             endpoint_selector: name.clone(),
             is_served: !objects.serves_no_selectors,
             is_name: is_name(name),
-            others: objects.selectors_of(namespace).take(OTHERS).cloned().collect(),
+            others: objects.some_selectors_of(namespace),
             namespaces: elsewhere.unwrap_or_default(),
         }]
     }
@@ -89,11 +86,11 @@ impl fmt::Display for EndpointSelectorNotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.endpoint_selector;
         write!(f, "EndpointSelector {name} does not exist, so endpoints leave and none comes")?;
-        match (self.is_served, self.is_name, self.others.as_slice()) {
+        match (self.is_served, self.is_name, names_in_namespace(&self.others)) {
             (false, ..) => f.write_str("; the cluster does not serve EndpointSelectors")?,
             (true, false, _) => f.write_str(", and none can have this name")?,
-            (true, true, []) => {}
-            (true, true, others) => write!(f, "; the namespace has {}", names(others))?,
+            (true, true, None) => {}
+            (true, true, Some(others)) => write!(f, "; {others}")?,
         }
         match self.namespaces.as_slice() {
             [] => Ok(()),

@@ -14,7 +14,8 @@ about! {
     /// is changing, this is normal for some seconds. A Service of followers needs no leader. The
     /// severity is warning if a pod leads that may be gone: it renewed the Lease last more than two
     /// thirds of the Lease's duration ago, by the clocks of both machines, and at most twice the
-    /// duration.
+    /// duration; and as long as slices still hold pods as ready, to which clients are sent. After
+    /// `spec.readiness` has been added, the status of the EndpointSelector says how long these stay.
     EP097 "nobody-leads" Error
     "The readiness of the Service's EndpointSelector chooses no ready pod, or the leader may be gone."
 }
@@ -25,6 +26,9 @@ about! {
 pub struct NobodyLeads {
     pub endpoint_selector: Text,
     pub leads: Leads,
+    /// True if slices still hold pods as ready.
+    #[serde(skip)]
+    pub(crate) are_sent: bool,
 }
 
 impl Finding for NobodyLeads {
@@ -35,12 +39,14 @@ impl Finding for NobodyLeads {
         let leads = inputs.selected_by.and_then(|by| by.leads.as_ref());
         let nobody = leads.filter(|it| it.overdue.is_some() || it.without_leader().is_some());
         let found = nobody.filter(|_| is_chosen_from);
-        let found = found.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone() });
+        let are_sent = inputs.counts.receiving.is_some_and(|pods| pods > 0);
+        let found =
+            found.map(|leads| Self { endpoint_selector: name.clone(), leads: leads.clone(), are_sent });
         found.into_iter().collect()
     }
 
     fn severity(&self) -> Option<Severity> {
-        self.leads.nobody.is_none().then_some(Severity::Warning)
+        (self.leads.nobody.is_none() || self.are_sent).then_some(Severity::Warning)
     }
 
     fn since(&self) -> Option<Timestamp> {

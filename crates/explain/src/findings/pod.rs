@@ -76,6 +76,13 @@ impl PodExplanation {
         self.places.iter().any(|place| self.owns(place.sent()))
     }
 
+    /// Returns true if clients are sent to the pod although the EndpointSelector does not choose it:
+    /// the slices do not show that yet, and it answers.
+    pub(crate) fn is_still_chosen(&self) -> bool {
+        let is_sent = |place: &Place| place.ready && self.owns(place.sent());
+        matches!(self.reason, Some(PodReason::NotChosen(_))) && self.places.iter().any(is_sent)
+    }
+
     /// Returns true if the pod receives traffic although it is being deleted: no endpoint is ready,
     /// or its slice does not show the deletion yet. It still answers.
     pub(crate) fn is_last_resort(&self) -> bool {

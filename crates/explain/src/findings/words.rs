@@ -106,6 +106,13 @@ pub(super) fn addresses(address_type: AddressType) -> &'static str {
 /// Returns what to do about writes that are not late, or that the API server refuses.
 pub(super) fn wait_or_permit(behind: &Behind, service: &ObjectKey) -> Option<Remedy> {
     match &behind.refused {
+        None if behind.unseen_lease.is_some() => Some(
+            Remedy::ask(
+                ClusterAdministrator,
+                "Wait a few seconds, if the Lease is new; else permit the user of kube-endpoint-manager to get, list and watch Leases in this namespace",
+            )
+            .shown_by([doctor()]),
+        ),
         _ if behind.may_be_under_way() => Some(Remedy::new("Wait a few seconds")),
         refused => refused.as_ref().map(|refused| refused.refusal.remedy(service)),
     }

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::lease::{Named, Record, named};
-use kube_endpoint_core_model::readiness::{Chosen, NobodyLeads, left_out_in, serving_pod_in};
+use kube_endpoint_core_model::readiness::{
+    Chosen, NobodyLeads, left_out_in, serving_pod_in, serving_pods_in,
+};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Role, Text,
@@ -19,6 +22,12 @@ use crate::models::selection::{Selection, names_selector};
 
 /// The most characters of an identity in a sentence.
 const LONGEST_IDENTITY: usize = 100;
+
+/// The most characters of a status in a sentence.
+const LONGEST_NOTE: usize = 200;
+
+/// The beginning of what a status says if ready endpoints stay until a leader is known.
+const AWAITED: &str = "the ready endpoints stay until a holder renews the Lease, ";
 
 /// The choice of an EndpointSelector's readiness. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +51,30 @@ pub struct Leads {
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nobody: Option<NobodyLeads>,
+    /// What the controller waits for, if it does not know yet who leads.
+    #[serde(skip)]
+    pub(crate) awaited: Option<Awaited>,
+    /// True if a pod holds the Lease, and the status of the EndpointSelector shows that its
+    /// controller does not know it.
+    #[serde(skip)]
+    pub(crate) is_unseen: bool,
+}
+
+/// The pods that stay ready endpoints until the controller knows who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    pods: Vec<Text>,
+    /// The words of the status of the EndpointSelector.
+    said: String,
+}
+
+impl Awaited {
+    /// Reads the status of an EndpointSelector. The slices show that `pods` serve.
+    fn of(selector: &EndpointSelector, pods: Vec<Text>) -> Option<Self> {
+        let mut notes = accepted(selector)?.message.split("; ");
+        let note = notes.find(|note| note.starts_with(AWAITED))?;
+        (pods.len() > 1).then(|| Self { pods, said: harmless(note, LONGEST_NOTE).into_owned() })
+    }
 }
 
 /// A Lease whose holder has not renewed it for more than two thirds of its duration, which is the
@@ -129,6 +162,8 @@ impl Leads {
                 since: None,
                 overdue: None,
                 nobody: None,
+                awaited: None,
+                is_unseen: false,
             };
         }
         let lease = objects.named_leases.get(&key);
@@ -182,6 +217,10 @@ impl Leads {
                 Ok(pod) => NobodyLeads::although_chosen(pod).filter(|_| role == Role::Leader),
             },
             followers: followers(pod.map(|pod| &pod.key.name)),
+            is_unseen: lease.is_some()
+                && found.is_ok()
+                && accepted(selector).is_some_and(|it| *it.status == *"True" && *it.reason == *"Accepted"),
+            awaited: (role == Role::Leader).then(|| Awaited::of(selector, serving(slices, pods))).flatten(),
             pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
             by: LeadsBy::Lease {
                 name: name.clone(),
@@ -216,12 +255,17 @@ impl Leads {
             },
             pods: chosen.iter().map(|pod| pod.key.name.clone()).collect(),
             followers: None,
+            awaited: None,
+            is_unseen: false,
             by: LeadsBy::Condition { kind: kind.clone(), newest: pick == Pick::Newest },
         }
     }
 
     /// Returns the input of the plan.
     pub(crate) fn ready_pods(&self) -> ReadyPods {
+        if let Some(awaited) = &self.awaited {
+            return ReadyPods::Kept(awaited.pods.clone().into());
+        }
         match &self.by {
             LeadsBy::Lease { .. } | LeadsBy::UnreadLease { .. } => {
                 self.role().beside(self.pods.first().cloned())
@@ -230,6 +274,14 @@ impl Leads {
                 let pick = if *newest { Pick::Newest } else { Pick::All };
                 ReadyPods::Condition { kind: kind.clone(), pick }
             }
+        }
+    }
+
+    /// Returns the name of the Lease.
+    pub(crate) fn lease(&self) -> Option<&Text> {
+        match &self.by {
+            LeadsBy::Lease { name, .. } | LeadsBy::UnreadLease { name } => Some(name),
+            LeadsBy::Condition { .. } => None,
         }
     }
 
@@ -245,6 +297,9 @@ impl Leads {
 
     /// Returns true if a pod may be a ready endpoint.
     pub(crate) fn chooses(&self, pod: &Pod) -> bool {
+        if let Some(awaited) = &self.awaited {
+            return awaited.pods.contains(&pod.key.name);
+        }
         self.pods.contains(&pod.key.name) == (self.role() == Role::Leader)
     }
 
@@ -271,12 +326,34 @@ impl Leads {
     }
 }
 
+/// Returns the condition that says if the controller uses an EndpointSelector, if it is about the
+/// present specification.
+fn accepted(selector: &EndpointSelector) -> Option<&Condition> {
+    let status = &selector.status;
+    let is_current = status.observed_generation.is_some_and(|seen| seen >= selector.generation);
+    status.conditions.iter().find(|it| is_current && *it.kind == *"Accepted")
+}
+
+/// Returns the slices of the controller.
+fn own(slices: &[Arc<EndpointSlice>]) -> Vec<Arc<EndpointSlice>> {
+    slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned().collect()
+}
+
+/// Returns the pods that the slices of the controller show serving, sorted by name.
+fn serving(slices: &[Arc<EndpointSlice>], pods: &[Arc<Pod>]) -> Vec<Text> {
+    let own = own(slices);
+    let exists = |name: &Text, uid: &Text| {
+        pods.iter().any(|pod| pod.key.name == *name && (uid.is_empty() || pod.uid == *uid))
+    };
+    let shown = serving_pods_in(&own).into_iter().filter(|pod| exists(&pod.name, &pod.uid));
+    shown.map(|pod| pod.name.clone()).collect()
+}
+
 /// Returns the pod that leads by the slices of the controller: the only one that serves, or, of
 /// followers, the only one that is left out. One that is deleted and not ready is no follower
 /// either way.
 fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Option<Text> {
-    let own = slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned();
-    let own: Vec<Arc<EndpointSlice>> = own.collect();
+    let own = own(slices);
     let is_out_anyway =
         |name: &Text| pods.iter().any(|pod| pod.key.name == *name && pod.is_terminating() && !pod.is_ready());
     let pod = match role {
@@ -307,6 +384,9 @@ fn since(objects: &Objects, pod: &Pod, chosen: Option<Timestamp>) -> Option<Time
 impl fmt::Display for Leads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_leader(f)?;
+        if let Some(awaited) = &self.awaited {
+            write!(f, "; {}", awaited.said)?;
+        }
         match self.followers {
             None => Ok(()),
             Some(1) => f.write_str("; 1 pod follows"),

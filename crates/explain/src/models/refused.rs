@@ -1,11 +1,12 @@
 //! The refusal of a write: the reason that the API server gave the controller, read from the
-//! controller's event.
+//! controller's event or from the status of an EndpointSelector.
 
 mod read;
 mod remedy;
 mod text;
 
-use kube_endpoint_core_model::{Text, Timestamp};
+use kube_endpoint_core_model::endpoint_selector::Condition;
+use kube_endpoint_core_model::{EndpointSelector, ObjectKey, Text, Timestamp};
 use serde::Serialize;
 
 use crate::facts::age;
@@ -114,6 +115,20 @@ impl Refused {
             return None;
         }
         Some(Self { refusal: read::refusal(words), said: text::shortened(words), seconds })
+    }
+
+    /// Returns the refusal of slices of a Service that the status of its EndpointSelector tells.
+    /// The controller takes it back once it has written all slices, so no later write ends it.
+    pub(crate) fn in_status(selector: &EndpointSelector, service: &ObjectKey) -> Option<Self> {
+        let status = &selector.status;
+        let is_current = status.observed_generation.is_some_and(|seen| seen >= selector.generation);
+        let is_refusal = |it: &&Condition| {
+            *it.kind == *"Published" && *it.status == *"False" && *it.reason == *"EndpointSlicesRefused"
+        };
+        let condition = status.conditions.iter().find(is_refusal).filter(|_| is_current)?;
+        let about = condition.message.strip_prefix(&format!("Service {}: ", service.name))?;
+        let words = read::words_of_status(about);
+        Some(Self { refusal: read::refusal(words), said: text::shortened(words), seconds: None })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::facts::objects::Objects;
 use crate::facts::options::Options;
 use crate::models::hand_over::made_by_controller;
 use crate::models::leader::Leads;
-use crate::models::selection::Selection;
+use crate::models::selection::{Selection, names_in_namespace};
 
 /// The maximum number of names of pods that come, and of those that go.
 const NAMES: usize = 5;
@@ -97,6 +97,8 @@ impl Rehearsal {
             }
             Selection::Unusable { object: None, .. } => {
                 found.no(format!("EndpointSelector {name} does not exist"));
+                let others = objects.some_selectors_of(&service.key.namespace);
+                found.obstacles.extend(names_in_namespace(&others));
             }
             _ => found.not_known("EndpointSelectors could not be read".to_owned()),
         }
@@ -178,7 +180,14 @@ impl Rehearsal {
             .as_ref()
             .is_none_or(|it| nobody.is_some() || !it.pods.is_empty() || it.role() == Role::Follower);
         let leader = leads.as_ref().filter(|it| it.role() == Role::Follower).and_then(|it| it.pods.first());
+        // The status of the EndpointSelector may say the same.
+        let is_told = |words: &str| {
+            let says = format!("EndpointSelector {name} selects {words}");
+            self.obstacles.iter().any(|obstacle| obstacle.ends_with(&says))
+        };
         match (self.pods, self.ready, nobody, leader) {
+            (0, ..) if is_told("no pod") => {}
+            (1.., 0, ..) if is_told("no pod that is ready") => {}
             (0, ..) => self.no(format!("EndpointSelector {name} selects no pod")),
             (_, 0, ..) if !is_known => {
                 self.not_known(format!("nobody knows who leads the pods of EndpointSelector {name}"));

@@ -19,6 +19,9 @@ use crate::models::leader::Leads;
 /// The maximum number of names in a list of pods.
 const MAX_NAMES: usize = 5;
 
+/// The maximum number of names of other EndpointSelectors in a message.
+const OTHERS: usize = 3;
+
 /// The resource of EndpointSelectors, as kubectl takes it. Kubernetes may have one of its own.
 pub(crate) const RESOURCE: &str = "endpointselectors.kube-endpoint-manager.github.io";
 
@@ -237,6 +240,11 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME && name.split('.').all(is_word)
 }
 
+/// Says which EndpointSelectors a namespace has, if it has some.
+pub(crate) fn names_in_namespace(others: &[Text]) -> Option<String> {
+    (!others.is_empty()).then(|| format!("the namespace has {}", others.join(", ")))
+}
+
 /// Returns the name in the annotation of a Service, also if the Service has a selector, which wins.
 pub fn names_selector(service: &Service) -> Option<&Text> {
     service.endpoint_selector().or_else(|| service.rehearsed_selector())
@@ -295,11 +303,12 @@ impl Objects {
         others.map(|other| &other.namespace).filter(|other| **other != key.namespace).cloned().collect()
     }
 
-    /// Returns the names of the EndpointSelectors of a namespace.
-    pub(crate) fn selectors_of<'a>(&'a self, namespace: &'a Text) -> impl Iterator<Item = &'a Text> {
+    /// Returns the names of the first EndpointSelectors of a namespace.
+    pub(crate) fn some_selectors_of(&self, namespace: &Text) -> Vec<Text> {
         let first = ObjectKey { namespace: namespace.clone(), name: "".into() };
         let all = self.endpoint_selectors.range(first..).map(|(key, _)| key);
-        all.take_while(move |key| key.namespace == *namespace).map(|key| &key.name)
+        let all = all.take_while(|key| key.namespace == *namespace).map(|key| key.name.clone());
+        all.take(OTHERS).collect()
     }
 
     /// Returns the pods of a namespace that a label selector selects, sorted by name. If the

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use kube_endpoint_core_model::{ObjectKey, Timestamp};
 use serde_json::Value;
 
-use super::loops::{ADDON_LEASE, runs_beside};
+use super::loops::runs_beside;
 use super::{Outputs, Review, Webhook};
 use crate::answers::diff::{Change, Verb};
 use crate::facts::json::each;
-use crate::facts::lease::{Lease, MANAGER_LEASE, SYSTEM, key_of};
+use crate::facts::lease::{ADDON_LEASE, Lease, MANAGER_LEASE, SLACK, SYSTEM, key_of};
 use crate::facts::objects::Objects;
 use crate::facts::output_kind::OutputKind;
 
@@ -71,6 +71,12 @@ impl Facts {
         let of_lease: Vec<&Instance> = pods.filter(|pod| pod.lease() == lease.key).collect();
         lease.is_managers()
             && if of_lease.is_empty() { *lease.key.name == *ADDON_LEASE } else { runs_beside(of_lease) }
+    }
+
+    /// Returns the time until which an add-on has led, or leads at least.
+    pub(super) fn addon_led_until(&self) -> Option<Timestamp> {
+        let of_addon = self.leases().into_iter().filter(|lease| self.is_beside(lease));
+        of_addon.filter_map(|lease| lease.ends()?.saturating_add(SLACK).ok()).max()
     }
 
     /// Returns the Leases of the two programs, each once.

@@ -12,9 +12,6 @@ use crate::facts::answer::Answer;
 use crate::facts::lease::{Lease, LeaseState, SLACK, is_within};
 use crate::facts::output_kind::OutputKind;
 
-/// The name of the Lease of the add-on, as `deploy/overlays/addon` has it.
-pub const ADDON_LEASE: &str = "kube-endpoint-manager-addon";
-
 /// A write that is younger than this shows that its writer runs.
 const RECENT: Duration = Duration::from_secs(600);
 
@@ -81,7 +78,9 @@ pub(super) fn manager(facts: &Facts, now: Timestamp) -> Manager<'_> {
         return Manager::NotKnown("Not all leases can be read.".to_owned());
     }
     let outputs = [&facts.slices, &facts.endpoints].into_iter().flatten();
-    let newest = outputs.filter_map(|outputs| outputs.newest_of_manager()).max_by_key(|newest| newest.at);
+    let newest = outputs
+        .filter_map(|outputs| outputs.newest_of_manager(facts.addon_led_until()))
+        .max_by_key(|newest| newest.at);
     if let Some(newest) = newest.filter(|newest| is_within(RECENT, newest.at, now)) {
         return Manager::NotKnown(format!(
             "{}, but no lease of kube-endpoint-manager is held.",

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::report::{OutputsReport, WriterReport};
+use crate::facts::json::each;
 use crate::facts::output_kind::OutputKind;
 
 /// The word for objects without the label.
@@ -44,6 +45,9 @@ pub(super) enum Part {
     Mirrored,
     /// Slices of Services that name an EndpointSelector.
     Attached,
+    /// Those that another controller made, and kube-endpoint-manager edited: its loops do, and so
+    /// does its add-on, which takes dead endpoints out of them.
+    Edited,
     /// Those of other programs, by their label.
     Foreign,
 }
@@ -96,6 +100,11 @@ impl Outputs {
             (OutputKind::Endpoints, ENDPOINT_CONTROLLER | NO_LABEL) => Part::OfPods,
             _ => Part::Foreign,
         };
+        let is_of_upstream =
+            |manager: &str| manager != KUBE_ENDPOINT_MANAGER && CONTROLLERS.contains(&manager);
+        let is_edited =
+            || each(&metadata["managedFields"]).filter_map(|it| it["manager"].as_str()).any(is_of_upstream);
+        let part = if name == KUBE_ENDPOINT_MANAGER && is_edited() { Part::Edited } else { part };
         let written = self.writers.entry(Writer { name, is_controller, part }).or_default();
         written.objects += 1;
         if let Some(at) = write.and_then(|write| write.at) {
@@ -122,9 +131,13 @@ impl Outputs {
         self.left == 0 && controllers.all(|writer| writer.name == KUBE_ENDPOINT_MANAGER)
     }
 
-    /// Returns the newest write of kube-endpoint-manager, without those of its add-on.
-    pub(super) fn newest_of_manager(&self) -> Option<Newest> {
-        self.newest(|writer| writer.name == KUBE_ENDPOINT_MANAGER && writer.part != Part::Attached)
+    /// Returns the newest write of kube-endpoint-manager, without those of its add-on. `addon` is
+    /// the time until which an add-on has led, if any.
+    pub(super) fn newest_of_manager(&self, addon: Option<Timestamp>) -> Option<Newest> {
+        let newest = |part| self.newest(|writer| writer.name == KUBE_ENDPOINT_MANAGER && writer.part == part);
+        let edited = newest(Part::Edited).filter(|edited| addon.is_none_or(|end| edited.at > end));
+        let parts = [Part::OfPods, Part::Mirrored, Part::Foreign].map(newest);
+        parts.into_iter().chain([edited]).flatten().max_by_key(|newest| newest.at)
     }
 
     fn newest(&self, is_of: impl Fn(&Writer) -> bool) -> Option<Newest> {

@@ -19,7 +19,7 @@ pub(super) fn is_manager_alone(facts: &Facts) -> bool {
     let has_no_pod = facts.upstream.as_ref().is_ok_and(Vec::is_empty);
     let has_no_lease =
         facts.leases.as_ref().is_ok_and(|leases| !leases.iter().any(|lease| lease.is_upstreams()));
-    let wrote = slices.newest_of_manager().or_else(|| endpoints.newest_of_manager()).is_some();
+    let wrote = [slices, endpoints].iter().any(|it| it.newest_of_manager(facts.addon_led_until()).is_some());
     has_no_pod
         && has_no_lease
         && slices.are_of_manager_alone()

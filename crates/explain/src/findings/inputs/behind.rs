@@ -53,6 +53,9 @@ pub struct Behind {
     /// time ago: a controller runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_written_seconds: Option<i64>,
+    /// The Lease that its controller may not read, as the status of the EndpointSelector shows.
+    #[serde(skip)]
+    pub(crate) unseen_lease: Option<Text>,
 }
 
 impl Behind {
@@ -75,6 +78,7 @@ impl Behind {
             is_down: false,
             refused: None,
             others_written_seconds: None,
+            unseen_lease: None,
         }
     }
 
@@ -117,6 +121,9 @@ impl Behind {
         if let Some(seconds) = self.seconds {
             write!(f, "; the oldest change is {} old", age::seconds(seconds))?;
         }
+        if let Some(lease) = &self.unseen_lease {
+            write!(f, "; the status of the EndpointSelector shows no holder of Lease {lease}")?;
+        }
         match (&self.refused, self.others_written_seconds) {
             (Some(refused), _) => write!(f, "; {refused}"),
             (None, Some(seconds)) if self.is_late => {
@@ -155,7 +162,9 @@ impl FaultInputs<'_> {
         let is_unwritten = |pod: &&PodExplanation| matches!(pod.reason, Some(PodReason::NotWritten(_)));
         let ready_pods = self.explained.iter().filter(is_unwritten).count();
         let is_down = ready_pods > 0 && self.counts.is_down();
-        Some(Behind { ready_pods, is_down, others_written_seconds: seconds, ..due })
+        let leads = self.planned.leads.as_ref().filter(|leads| leads.is_unseen);
+        let unseen_lease = leads.and_then(|leads| leads.lease().cloned());
+        Some(Behind { ready_pods, is_down, unseen_lease, others_written_seconds: seconds, ..due })
     }
 
     /// Returns the EndpointSelector of the Service, if its status shows that no controller has seen
@@ -185,10 +194,17 @@ impl FaultInputs<'_> {
         writes.filter_map(by_controller).max()
     }
 
-    /// Returns the last refusal, unless a controller has written such an object since then.
+    /// Returns the last refusal, unless a controller has written such an object since then, or the
+    /// one that the status of the EndpointSelector still tells.
     pub(crate) fn refused(&self, kind: OutputKind, written: Option<Timestamp>) -> Option<Refused> {
         let events = self.objects.events.get(&self.service.key).into_iter().flatten();
-        Refused::last(events, kind, written, self.now)
+        let in_status = || match (kind, self.selection) {
+            (OutputKind::EndpointSlice, Selection::Attached { object, .. }) => {
+                Refused::in_status(object, &self.service.key)
+            }
+            _ => None,
+        };
+        Refused::last(events, kind, written, self.now).or_else(in_status)
     }
 
     /// Adds the age of the oldest change, and the reason of the last refusal.

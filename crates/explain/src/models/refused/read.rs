@@ -24,6 +24,13 @@ pub(super) fn words(message: &str) -> Option<&str> {
     Some(next.and_then(|next| answer.get(..next)).unwrap_or(answer))
 }
 
+/// Returns what the API server answered, from a message about refused slices in the status of an
+/// EndpointSelector, which may count other problems at its end.
+pub(super) fn words_of_status(message: &str) -> &str {
+    let answer = message.split_once(" out of date: ").map_or(message, |(_, answer)| answer);
+    answer.split_once(" (and ").map_or(answer, |(answer, _)| answer)
+}
+
 /// Returns the rest of a text that starts with `start`, a key and a colon.
 fn after<'m>(text: &'m str, start: &str) -> Option<&'m str> {
     text.starts_with(start).then(|| text.split_once(": ").map(|(_, rest)| rest)).flatten()
