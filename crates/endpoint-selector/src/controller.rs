@@ -24,7 +24,7 @@ use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Pod, Readiness, Service, Text,
+    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, ObjectReference, Pod, Readiness, Service, Text,
 };
 use kube_endpoint_endpointslice_controller::metric_names;
 use kube_endpoint_endpointslice_controller::slices::{
@@ -37,7 +37,7 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::hand_over::Slices;
+use crate::hand_over::{Slices, is_ready};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
@@ -49,6 +49,8 @@ use status::Statuses;
 pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
 /// Name of its queue in metrics.
 pub const QUEUE_NAME: &str = "endpoint_selector";
+/// The most objects that are read at once.
+const PAGE: usize = 500;
 /// A change that another client makes to a slice waits at least this long for others.
 const SLICE_CHANGE_DELAY: Duration = Duration::from_secs(1);
 const METRICS: MetricNames = metric_names!("endpoint_selector_controller");
@@ -107,6 +109,19 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
     Some(ObjectKey { namespace: service.key.namespace.clone(), name: name.clone() })
 }
 
+/// Calls a function with the Services of a namespace, or all, that this process may sync.
+fn for_each_service(runtime: &Runtime, namespace: Option<&str>, mut take: impl FnMut(&Service)) {
+    let is_in = |key: &ObjectKey| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+    let mut after = ObjectKey::new(namespace.unwrap_or_default(), "");
+    loop {
+        let page = runtime.cluster().services_after(&after, PAGE);
+        let selected = page.iter().filter(|key| is_in(key) && runtime.is_selected(key));
+        selected.filter_map(|key| runtime.cluster().service(key)).for_each(|service| take(&service));
+        let Some(last) = page.last().filter(|last| is_in(last)) else { return };
+        after = last.clone();
+    }
+}
+
 /// Returns true if a Service may choose other pods after a change of one of its pods.
 fn may_choose_others(cluster: &Cluster, service: &ObjectKey, old: &Pod, new: &Pod) -> bool {
     let selector = cluster.service(service).and_then(|service| selector_of(&service));
@@ -133,20 +148,30 @@ impl SelectorReconciler {
         self.began.get().is_some_and(|began| cluster.is_listed_since(Kind::Leases, namespace, *began))
     }
 
-    /// Begins with the Services that nobody maintains: their pods may have ended while no process
-    /// ran, and another one may end before the first sync.
+    /// Begins with the Services that nobody maintains: a pod of theirs may end before the first
+    /// sync, and those with one that has ended while no process ran come first.
     fn begin_care(&self, runtime: &Runtime, namespace: Option<&str>) {
-        let cluster = runtime.cluster();
-        let is_in = |key: &ObjectKey| namespace.is_none_or(|namespace| *key.namespace == *namespace);
-        let services = cluster.services().into_iter().filter(is_in).filter_map(|key| cluster.service(&key));
-        for service in services.filter(|service| service.endpoint_selector().is_some()) {
-            let slices = cluster.slices_of(&service.key);
-            let has_others = Slices::of(&service, &slices, &self.options.plan.manager).has_others();
-            if has_others || !cluster.has_selector(&service.key) {
-                self.list_pods(runtime, &service.key, &slices);
-                runtime.add(service.key.clone(), Cause::Service.since(None).urgent(true));
+        for_each_service(runtime, namespace, |service| {
+            let key = &service.key;
+            let slices = runtime.cluster().slices_of(key);
+            let sorted = Slices::of(service, &slices, &self.options.plan.manager);
+            let is_maintained = match service.endpoint_selector() {
+                Some(_) => !sorted.has_others() && runtime.cluster().has_selector(key),
+                None => sorted.own.is_empty(),
+            };
+            if is_maintained {
+                return;
             }
-        }
+            self.list_pods(runtime, key, &slices);
+            let mut ready = slices.iter().flat_map(|slice| &slice.endpoints).filter(|it| is_ready(it));
+            let is_well = |target: &ObjectReference| {
+                let pod = self.pod(runtime, key, &target.name);
+                pod.is_some_and(|pod| pod.uid == target.uid && pod.is_ready() && !pod.is_terminating())
+            };
+            if ready.any(|it| it.target_ref.as_ref().is_some_and(|target| !is_well(target))) {
+                runtime.add(key.clone(), Cause::Service.since(None).urgent(true));
+            }
+        });
     }
 
     fn is_own(&self, slice: &EndpointSlice) -> bool {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::address::IpFamily;
 use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER};
-use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, Pod, Service, Text};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, OwnerReference, Pod, Service, Text};
 
 use crate::caretaker::has_address;
 
@@ -50,16 +50,14 @@ impl Slices {
     /// out. `manager` is the name of this controller in the label.
     ///
     /// The endpointslice controller deletes slices that an earlier Service of the name left, if this
-    /// one has a selector. Without a selector nobody does, so they count as its slices.
+    /// one has a selector. Without a selector nobody does, so they count, too.
     pub fn of(service: &Service, slices: &[Arc<EndpointSlice>], manager: &str) -> Self {
         let mut sorted = Self { families: service.slice_families(), ..Self::default() };
         let alive = |slice: &&Arc<EndpointSlice>| slice.metadata.deletion_timestamp.is_none();
         for slice in slices.iter().filter(alive) {
             if slice.is_managed_by(manager) {
                 sorted.own.push(Arc::clone(slice));
-            } else if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
-                && (slice.is_owned_by(service) || !service.selects_pods())
-            {
+            } else if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && is_left_by(service, slice) {
                 sorted.of_pods.push(Arc::clone(slice));
             } else if slice.is_managed_by(MIRRORING_CONTROLLER) {
                 sorted.mirrored.push(Arc::clone(slice));
@@ -84,6 +82,14 @@ impl Slices {
     pub fn has_others(&self) -> bool {
         !self.of_pods.is_empty() || !self.mirrored.is_empty()
     }
+}
+
+/// Returns true if a slice is one of those that the endpointslice controller made for a Service, or
+/// that it would delete if the Service had a selector: an earlier Service of the name owned it.
+pub fn is_left_by(service: &Service, slice: &EndpointSlice) -> bool {
+    let mut owners = slice.metadata.owner_references.iter();
+    let has_name = |owner: &OwnerReference| *owner.kind == *"Service" && owner.name == service.key.name;
+    slice.is_owned_by(service) || (!service.selects_pods() && owners.all(has_name))
 }
 
 /// The result of [`take_over`].
@@ -177,7 +183,7 @@ fn named(pods: &[Arc<Pod>], name: &str) -> Option<Arc<Pod>> {
 }
 
 /// Returns true if clients use an endpoint; absent means ready, as the API says.
-fn is_ready(endpoint: &Endpoint) -> bool {
+pub(crate) fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready.unwrap_or(true)
 }
 

@@ -26,6 +26,7 @@ fn recording(name: &str) -> (Timestamp, Vec<Moment>) {
     let text = std::fs::read_to_string(folder("kubelet").join(format!("{name}.jsonl"))).unwrap();
     let (mut metadata, mut spec) = (Value::Null, Value::Null);
     let mut moments: Vec<Moment> = Vec::new();
+    let mut lives = 1;
     for line in text.lines() {
         let mut event: Value = serde_json::from_str(line).unwrap();
         for (field, kept) in [("metadata", &mut metadata), ("spec", &mut spec)] {
@@ -34,8 +35,10 @@ fn recording(name: &str) -> (Timestamp, Vec<Moment>) {
             }
         }
         let after = (event["after"].as_f64().unwrap() * 1000.0).round();
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": event["status"]});
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": event["status"]});
         let is_gone = event["event"] == "DELETED";
+        pod["metadata"]["uid"] = json!(format!("uid-{lives}-of-the-recorded-pod"));
+        lives += u8::from(is_gone);
         // Of several events at one time, the last counts.
         moments.retain(|moment| moment.after as f64 != after);
         moments.push(Moment { after: after as i64, pod: (!is_gone).then_some(pod) });
@@ -57,7 +60,6 @@ fn cluster(name: &str, pod: Option<&Value>, others: usize) -> Cluster {
     });
     let Some(mut pod) = pod.cloned() else { return cluster };
     pod["metadata"]["namespace"] = json!("default");
-    pod["metadata"]["uid"] = json!("uid-of-the-recorded-pod");
     if let Some(ip) = pod["status"]["podIP"].as_str() {
         pod["status"]["podIPs"] = json!([{"ip": ip}]);
     }
@@ -213,7 +215,7 @@ fn wanted(pod: Option<&Value>) -> (Option<(String, [bool; 3])>, Option<bool>) {
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
     let serves = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
     let ends = pod["metadata"]["deletionTimestamp"].is_string();
-    let uid = pod["metadata"]["uid"].as_str().unwrap_or("uid-of-the-recorded-pod").to_owned();
+    let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
     (Some((uid, [serves && !ends, serves, ends])), (!ends).then_some(serves))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_endpoint_api_writer::{ApiWriter, Deleted, FailedWrite, Operation, WriteError};
-use kube_endpoint_controller_runtime::{Cause, SyncError};
+use kube_endpoint_controller_runtime::{Cause, Outcome, SyncError};
 use kube_endpoint_core_model::maker::{Content, Keep, Provenance};
 use kube_endpoint_core_model::well_known::LABEL_SKIP_MIRROR;
 use kube_endpoint_core_model::{EndpointSlice, Endpoints, ObjectKey, Service};
@@ -21,8 +21,7 @@ use crate::hand_over::Slices;
 /// looked at again after this time.
 pub(super) const LEFT_ENDPOINTS_RETRY: Duration = Duration::from_secs(300);
 
-/// While a sync asks who made slices, it looks so often whether a worker is wanted for a change that
-/// takes an address away from clients.
+/// A sync that asks who made slices looks so often if its worker is wanted.
 const WANTED_PERIOD: Duration = Duration::from_millis(50);
 /// The questions that gave way to other work are asked after this time.
 const ASK_LATER: Duration = Duration::from_secs(1);
@@ -70,21 +69,20 @@ impl SelectorReconciler {
     /// Asks the API server who made the slices of others, and the Endpoints of mirrored ones, once
     /// for each version. So the situation does not depend on what earlier syncs did.
     ///
-    /// Returns false if some answers are missing, because other work is urgent. A later sync asks
-    /// for them.
+    /// This gives way to urgent keys, and to a change of this one. A later sync asks for the rest.
     pub(super) async fn ask_makers(
         &self,
         runtime: &Runtime,
         key: &ObjectKey,
         slices: &Slices,
         found: &mut Situations,
-    ) -> Result<bool, SyncError> {
+    ) -> Result<Outcome, SyncError> {
         let mut unknown = slices.clone();
         runtime.with_state(key, |state| {
             unknown.retain(|slice| !state.makers.contains_key(&version_of(slice)));
         });
         if !unknown.has_others() {
-            return Ok(true);
+            return Ok(Outcome::Done);
         }
         let is_wanted = async {
             while !runtime.queue().is_wanted(key) {
@@ -95,9 +93,9 @@ impl SelectorReconciler {
             biased;
             () = is_wanted => {
                 runtime.add_after(key.clone(), ASK_LATER, Cause::Retry);
-                Ok(false)
+                Ok(Outcome::Done)
             }
-            asked = self.ask_makers_of(runtime, key, unknown, found) => asked.map(|()| true),
+            asked = self.ask_makers_of(runtime, key, unknown, found) => asked.map(|()| Outcome::Done),
         }
     }
 

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 
 use super::leader::{by_identity, nobody};
 use super::leases::{Standing, lease_of};
-use super::{Runtime, SelectorReconciler};
+use super::{PAGE, Runtime, SelectorReconciler, for_each_service};
 use crate::hand_over::Slices;
 use book::{Due, Look};
 pub(super) use book::{Rehearsals, Rehearsed, Verdict};
@@ -37,8 +37,6 @@ const DELAYS: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_sec
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
 /// The API server is asked again after this time, although nothing has changed.
 const ASK_AGAIN: Duration = Duration::from_secs(1800);
-/// The most pods that are read at once.
-const PAGE: usize = 500;
 /// The most characters of an error in a message.
 const LONGEST_ERROR: usize = 400;
 
@@ -51,18 +49,11 @@ fn selector_of(service: &Service) -> Option<ObjectKey> {
 impl SelectorReconciler {
     /// Finds the Services that rehearse.
     pub(super) fn begin_rehearsals(&self, runtime: &Runtime) {
-        let mut after = ObjectKey::default();
-        loop {
-            let services = runtime.cluster().services_after(&after, PAGE);
-            let Some(last) = services.last() else { return };
-            after = last.clone();
-            for service in services.iter().filter_map(|key| runtime.cluster().service(key)) {
-                let selector = selector_of(&service).filter(|_| runtime.is_selected(&service.key));
-                if let Some(selector) = selector {
-                    self.rehearsals.begin(&service.key, selector, Instant::now());
-                }
+        for_each_service(runtime, None, |service| {
+            if let Some(selector) = selector_of(service) {
+                self.rehearsals.begin(&service.key, selector, Instant::now());
             }
-        }
+        });
     }
 
     /// Takes a change of a Service.

@@ -104,12 +104,10 @@ impl SelectorReconciler {
             cared = self.care(runtime, service, Whose::Others, &mut situations).await;
         }
         // Nobody's traffic depends on the answers.
-        let mut asked = Ok(true);
+        let mut asked = Ok(Outcome::Done);
         if let Some(slices) = held {
             asked = self.held(runtime, service, selector, slices, &mut situations).await;
         }
-        let is_asked = !matches!(asked, Ok(false));
-        let asked = asked.map(|_| Outcome::Done);
         if stays
             && [&published, &taken_over, &asked]
                 .into_iter()
@@ -123,7 +121,7 @@ impl SelectorReconciler {
             situations.add_refused(&service.key, failed);
         }
         let is_judged = |it: &Result<Outcome, _>| matches!(it, Ok(Outcome::Done) | Err(_));
-        let is_judged = is_judged(&taken_over) && is_judged(&cared) && is_asked;
+        let is_judged = is_judged(&taken_over) && is_judged(&cared);
         *found = is_judged.then_some(situations);
         let outcome = both(published, both(taken_over, both(cared, asked)))?;
         error.map_or(Ok(outcome), Err)
@@ -192,8 +190,7 @@ impl SelectorReconciler {
         }
     }
 
-    /// Finds out how many slices of a take-over stay until an own endpoint is ready. Returns false if
-    /// that is not known yet.
+    /// Finds out how many slices of a take-over stay until an own endpoint is ready.
     async fn held(
         &self,
         runtime: &Runtime,
@@ -201,7 +198,7 @@ impl SelectorReconciler {
         selector: &EndpointSelector,
         mut slices: Slices,
         found: &mut Situations,
-    ) -> Result<bool, SyncError> {
+    ) -> Result<Outcome, SyncError> {
         let asked = self.ask_makers(runtime, &service.key, &slices, found).await;
         runtime.with_state(&service.key, |state| slices.retain(|slice| !state.is_of_somebody_else(slice)));
         let stay = slices.of_pods.len() + slices.mirrored.len();
@@ -303,8 +300,8 @@ impl SelectorReconciler {
         for failed in [cared.as_ref().err(), asked.as_ref().err()].into_iter().flatten() {
             situations.add_refused(key, failed);
         }
-        *found = (!matches!(asked, Ok(false))).then_some(situations);
-        both(cared, asked.map(|_| Outcome::Done))
+        *found = matches!(cared, Ok(Outcome::Done) | Err(_)).then_some(situations);
+        both(cared, asked)
     }
 
     /// Cares for slices in a situation, and adds what it finds.

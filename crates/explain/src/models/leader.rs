@@ -51,7 +51,7 @@ pub struct Leads {
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nobody: Option<NobodyLeads>,
-    /// What the controller waits for, if it does not know yet who leads.
+    /// The pods that stay until the controller knows who leads, if it does not yet.
     #[serde(skip)]
     pub(crate) awaited: Option<Awaited>,
     /// True if a pod holds the Lease, and the status of the EndpointSelector shows that its

@@ -7,6 +7,29 @@ use crate::protocol::common::*;
 const NOW: Value = Value::Null;
 
 #[tokio::test(start_paused = true)]
+async fn an_object_is_removed_with_its_last_finalizer() {
+    let (server, raw) = started();
+    let mut object = service("web");
+    object["metadata"]["finalizers"] = json!(["example.com/one", "example.com/two"]);
+    raw.post(SERVICES, &object).await.expect(201);
+    let uri = format!("{SERVICES}/web");
+    let marked = raw.delete(&uri, &NOW).await.expect(200);
+    assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
+    let version = server.resource_version();
+    assert_eq!(raw.delete(&uri, &NOW).await.expect(200), marked);
+    assert_eq!(server.resource_version(), version);
+    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
+    let message = raw.merge(&uri, &finalizers(json!(["example.com/three"]))).await.refused(422, "Invalid");
+    assert!(message.contains("finalizers"), "{message}");
+    raw.merge(&uri, &finalizers(json!(["example.com/two"]))).await.expect(200);
+    assert_eq!(server.count("services"), 1);
+    let last = raw.merge(&uri, &finalizers(Value::Null)).await.expect(200);
+    assert_eq!(last["kind"], "Service");
+    assert_eq!(server.count("services"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn deleting_a_service_deletes_its_endpoints() {
     let (server, raw) = started();
     let first = raw.post(SERVICES, &service("web")).await.expect(201);

@@ -3,6 +3,7 @@
 use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::{ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER};
 use kube_endpoint_core_model::{EndpointSlice, Text};
+use kube_endpoint_selector::hand_over::is_left_by;
 
 use super::FaultInputs;
 
@@ -17,8 +18,7 @@ impl FaultInputs<'_> {
     pub(crate) fn reason_to_keep(&self, slice: &EndpointSlice) -> Option<(&Keep, Option<Text>)> {
         self.selection.endpoint_selector()?;
         let key = &self.service.key;
-        let is_left = slice.is_owned_by(self.service) || !self.service.selects_pods();
-        if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && is_left {
+        if slice.is_managed_by(ENDPOINTSLICE_CONTROLLER) && is_left_by(self.service, slice) {
             return self.objects.slice_stays(&slice.key()).map(|keep| (keep, None));
         }
         // Another finding tells of mirrored Endpoints that somebody wrote.
