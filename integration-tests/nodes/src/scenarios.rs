@@ -4,6 +4,7 @@ mod headless;
 mod leader;
 mod many;
 mod near;
+mod switch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,6 +48,8 @@ enum Scenario {
     Headless,
     /// 30 of 100 pods are replaced, one a second, in a cluster with 5,000 endpoints.
     Many,
+    /// The selector of a Service changes: blue/green by one patch, and a canary.
+    Switch,
     /// The leader of two replicas crashes.
     Crash,
     /// The leader of two replicas of the add-on crashes.
@@ -181,6 +184,7 @@ impl Bed<'_> {
             Scenario::Near => self.near(),
             Scenario::Headless => self.headless(),
             Scenario::Many => self.many(),
+            Scenario::Switch => self.switch(),
             Scenario::Crash => self.crash(false),
             Scenario::CrashOfAddon => self.crash(true),
             Scenario::Attach => self.attach(),

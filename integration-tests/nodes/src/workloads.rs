@@ -59,7 +59,7 @@ impl Workload<'_> {
             "spec": {
                 "replicas": self.pods, "selector": {"matchLabels": labels}, "revisionHistoryLimit": 0,
                 "strategy": {"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
-                "template": {"metadata": {"labels": labels}, "spec": {
+                "template": {"metadata": {"labels": {"app": self.name, "group": "all"}}, "spec": {
                     "automountServiceAccountToken": false, "enableServiceLinks": false,
                     "terminationGracePeriodSeconds": 10, "containers": [container],
                 }},
