@@ -73,7 +73,12 @@ impl Reader {
             explanation.ok_or_else(|| ReadError::NotFound(format!("there is no Service {key}")))
         };
         let mut explanation = explain(&objects)?;
-        if explanation.codes().into_iter().any(may_tell_more) {
+        let codes = explanation.codes();
+        if codes.contains(&Code::EndpointSelectorNotFound) {
+            self.manager_leases(&mut objects).await;
+            explanation = explain(&objects)?;
+        }
+        if codes.into_iter().any(may_tell_more) {
             self.signs(&mut objects, key).await;
             explanation = explain(&objects)?;
         }

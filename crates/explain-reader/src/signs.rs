@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use kube::api::{ListParams, ObjectList};
 use kube_endpoint_core_model::well_known::LABEL_SERVICE_NAME;
 use kube_endpoint_core_model::{ObjectKey, Service};
+use kube_endpoint_explain::doctor::{ADDON_LEASE, MANAGER_LEASE};
 use kube_endpoint_explain::leftovers::OutputKind;
 use kube_endpoint_explain::{Code, FAILED_WRITES, Objects};
 use serde::Deserialize;
@@ -30,6 +31,18 @@ impl Reader {
                 drop(objects.add(json_of(Resource::LEASES, lease)));
             }
         }
+    }
+
+    /// Reads the Leases of kube-endpoint-manager and of its add-on in all namespaces. Who may not
+    /// read them learns less.
+    pub(crate) async fn manager_leases(&self, objects: &mut Objects) {
+        let mut leases = Vec::new();
+        for name in [MANAGER_LEASE, ADDON_LEASE] {
+            let params = ListParams::default().fields(&format!("metadata.name={name}"));
+            let Ok(found) = self.api(Resource::LEASES, None).list(&params).await else { return };
+            leases.extend(found.items.iter().map(|lease| json_of(Resource::LEASES, lease)));
+        }
+        objects.note_manager_leases(&leases);
     }
 
     /// Reads the events of kube-controller-manager about Endpoints that it could not create: they

@@ -221,6 +221,28 @@ fn a_missing_and_an_invalid_selector() {
     insta::assert_snapshot!("invalid", told(&objects(&[web, invalid, own(&[1])])));
 }
 
+/// Somebody has deleted the add-on, and its Lease with it.
+#[test]
+fn without_a_holder_of_a_lease_nobody_maintains_the_endpoints() {
+    let told = |leases: Option<&[Value]>| {
+        let mut objects = objects(&[service(&json!({})), own(&[1])]);
+        if let Some(leases) = leases {
+            objects.note_manager_leases(leases);
+        }
+        explained(&objects).verdict.message
+    };
+    let lease = |renewed: &str| {
+        json!({"metadata": {"name": "kube-endpoint-manager-addon", "namespace": "kube-endpoint-manager"},
+            "spec": {"holderIdentity": "a_1", "leaseDurationSeconds": 15, "renewTime": renewed}})
+    };
+    let (old, recent) = (lease("2026-01-01T00:00:00Z"), lease(&now().to_string()));
+    insta::assert_snapshot!(told(Some(&[])));
+    assert_eq!(told(Some(std::slice::from_ref(&old))), told(Some(&[])));
+    for leases in [None, Some(&[recent.clone()][..]), Some(&[old, recent][..])] {
+        assert!(told(leases).contains("so endpoints leave and none comes"), "{leases:?}");
+    }
+}
+
 #[test]
 fn a_cluster_that_does_not_serve_the_resource_is_told() {
     let mut objects = objects(&[service(&json!({}))]);

@@ -62,6 +62,8 @@ pub struct Objects {
     pub(crate) unread_leases: BTreeSet<ObjectKey>,
     /// Leases that EndpointSelectors may name.
     pub(crate) named_leases: BTreeMap<ObjectKey, Arc<kube_endpoint_core_model::Lease>>,
+    /// The Leases of kube-endpoint-manager and of its add-on in all namespaces, if they were read.
+    pub(crate) manager_leases: Option<Vec<Lease>>,
     /// True if the cluster does not serve EndpointSelectors.
     pub(crate) serves_no_selectors: bool,
     /// The last writes of slices and Endpoints.
@@ -266,6 +268,7 @@ impl Objects {
             endpoint_selectors,
             unread_leases,
             named_leases,
+            manager_leases,
             serves_no_selectors,
             slice_writes,
             endpoints_writes,
@@ -309,6 +312,7 @@ impl Objects {
         self.endpoint_selectors.extend(endpoint_selectors);
         self.unread_leases.extend(unread_leases);
         self.named_leases.extend(named_leases);
+        self.manager_leases = manager_leases.or(self.manager_leases.take());
         self.serves_no_selectors |= serves_no_selectors;
         self.slice_writes.extend(slice_writes);
         self.endpoints_writes.extend(endpoints_writes);

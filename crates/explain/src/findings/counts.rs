@@ -27,8 +27,8 @@ pub struct Counts {
     pub not_ready: usize,
     /// The number that slices do not list.
     pub left_out: usize,
-    /// How many of the `ready` ones some client is sent to, and of those that an EndpointSelector no
-    /// longer chooses, or `None` if that is not known.
+    /// How many of the `ready` ones some client is sent to, and of those that an EndpointSelector
+    /// no longer chooses, or `None` if that is not known.
     pub receiving: Option<usize>,
     /// How many of the `selected` ones have ended.
     pub ended: usize,

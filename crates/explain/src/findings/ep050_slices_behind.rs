@@ -12,8 +12,8 @@ about! {
     /// the slices name a pod that does not exist any more. If a controller wrote slices of another
     /// Service less than two minutes ago, it runs, and the message says so. If no controller runs,
     /// the finding is [EP073](#ep073-cluster-unserved). If a pod holds the Lease that the
-    /// EndpointSelector names, and its status shows no holder, the controller may not read the Leases
-    /// of the namespace.
+    /// EndpointSelector names, and its status shows no holder, the controller may not read the
+    /// Leases of the namespace.
     ///
     /// If the controller's last event, or the status of the Service's EndpointSelector, says that
     /// the API server refused a write, the message quotes it, the severity is error at once, and

@@ -31,8 +31,8 @@ about! {
     /// pod that is gone, that was replaced, that has ended or that has other addresses is an error:
     /// the address may belong to another pod by now. A pod that has not been ready for 30 seconds
     /// is a warning, unless the Service publishes such pods; so is a node that does not exist any
-    /// more. Endpoints with an error do not count as receiving traffic. Mirrored slices follow their
-    /// Endpoints, so the advice names these.
+    /// more. Endpoints with an error do not count as receiving traffic. Mirrored slices follow
+    /// their Endpoints, so the advice names these.
     EP089 "missing-pods-served" Warning may_be_under_way
     "Slices send clients to pods that do not exist any more, have ended, are not ready or have other addresses."
 }

@@ -3,6 +3,8 @@
 use kube_endpoint_core_model::well_known::ANNOTATION_ENDPOINT_SELECTOR;
 use serde_json::Value;
 
+use super::words::doctor;
+use crate::facts::lease::{Lease, LeaseState};
 use crate::findings::prelude::*;
 use crate::models::selection::{RESOURCE, Selection, is_name, names_in_namespace};
 
@@ -12,8 +14,10 @@ about! {
     /// same in slices that kube-controller-manager left before a hand-over. If the cluster does not
     /// serve EndpointSelectors at all, the message says so: whoever deletes the
     /// CustomResourceDefinition deletes each EndpointSelector. If other namespaces have one of this
-    /// name, the message names them. If you may not read EndpointSelectors, or the manager does
-    /// not, the finding is EP001 instead.
+    /// name, the message names them. If you may read the Leases of kube-endpoint-manager and of its
+    /// add-on in all namespaces, and none is held, the message says that nobody seems to maintain
+    /// the endpoints. If you may not read EndpointSelectors, or the manager does not, the finding
+    /// is EP001 instead.
     EP090 "endpoint-selector-not-found" Error
     "The Service names an EndpointSelector that does not exist."
 }
@@ -33,6 +37,9 @@ pub struct EndpointSelectorNotFound {
     /// Other namespaces with an EndpointSelector of this name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Text>,
+    /// True if it is known that no kube-endpoint-manager holds a Lease.
+    #[serde(skip)]
+    pub(crate) is_unmaintained: bool,
 }
 
 impl Finding for EndpointSelectorNotFound {
@@ -42,7 +49,10 @@ impl Finding for EndpointSelectorNotFound {
         let namespace = &inputs.service.key.namespace;
         let key = ObjectKey { namespace: namespace.clone(), name: name.clone() };
         let elsewhere = inputs.options.other_namespaces.then(|| objects.namespaces_of_selector(&key));
+        let leases = objects.manager_leases.as_ref().filter(|_| !inputs.options.are_from_files());
+        let is_held = |lease: &Lease| lease.state(inputs.now) == LeaseState::Held;
         vec![Self {
+            is_unmaintained: leases.is_some_and(|leases| !leases.iter().any(is_held)),
             endpoint_selector: name.clone(),
             is_served: !objects.serves_no_selectors,
             is_name: is_name(name),
@@ -58,6 +68,7 @@ impl Finding for EndpointSelectorNotFound {
 
     fn remedy(&self, service: &ObjectKey) -> Remedy {
         let name = &self.endpoint_selector;
+        let look = self.is_unmaintained.then(doctor);
         if !self.is_served {
             let definition = Step::kubectl(["get", "customresourcedefinition", RESOURCE]);
             return Remedy::ask(
@@ -66,7 +77,7 @@ impl Finding for EndpointSelectorNotFound {
                     "Install the CustomResourceDefinition {RESOURCE}, and create EndpointSelector {name} again, or give the Service a selector in place of the annotation {ANNOTATION_ENDPOINT_SELECTOR}"
                 ),
             )
-            .shown_by([definition]);
+            .shown_by([definition].into_iter().chain(look));
         }
         let sentence = match self.is_name {
             true => format!(
@@ -78,14 +89,20 @@ impl Finding for EndpointSelectorNotFound {
             ),
         };
         let all = Step::kubectl_in(&service.namespace, ["get", RESOURCE]);
-        Remedy::ask(ServiceOwner, sentence).shown_by([all])
+        Remedy::ask(ServiceOwner, sentence).shown_by([all].into_iter().chain(look))
     }
 }
 
 impl fmt::Display for EndpointSelectorNotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.endpoint_selector;
-        write!(f, "EndpointSelector {name} does not exist, so endpoints leave and none comes")?;
+        write!(f, "EndpointSelector {name} does not exist, ")?;
+        f.write_str(match self.is_unmaintained {
+            false => "so endpoints leave and none comes",
+            true => {
+                "and nobody seems to maintain the endpoints, since no Lease of kube-endpoint-manager is held"
+            }
+        })?;
         match (self.is_served, self.is_name, names_in_namespace(&self.others)) {
             (false, ..) => f.write_str("; the cluster does not serve EndpointSelectors")?,
             (true, false, _) => f.write_str(", and none can have this name")?,

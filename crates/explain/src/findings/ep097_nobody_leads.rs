@@ -15,7 +15,8 @@ about! {
     /// severity is warning if a pod leads that may be gone: it renewed the Lease last more than two
     /// thirds of the Lease's duration ago, by the clocks of both machines, and at most twice the
     /// duration; and as long as slices still hold pods as ready, to which clients are sent. After
-    /// `spec.readiness` has been added, the status of the EndpointSelector says how long these stay.
+    /// `spec.readiness` has been added, the status of the EndpointSelector says how long these
+    /// stay.
     EP097 "nobody-leads" Error
     "The readiness of the Service's EndpointSelector chooses no ready pod, or the leader may be gone."
 }

@@ -76,8 +76,8 @@ impl PodExplanation {
         self.places.iter().any(|place| self.owns(place.sent()))
     }
 
-    /// Returns true if clients are sent to the pod although the EndpointSelector does not choose it:
-    /// the slices do not show that yet, and it answers.
+    /// Returns true if clients are sent to the pod although the EndpointSelector does not choose
+    /// it: the slices do not show that yet, and it answers.
     pub(crate) fn is_still_chosen(&self) -> bool {
         let is_sent = |place: &Place| place.ready && self.owns(place.sent());
         matches!(self.reason, Some(PodReason::NotChosen(_))) && self.places.iter().any(is_sent)

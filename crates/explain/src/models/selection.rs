@@ -11,7 +11,9 @@ use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSelector, LabelSelector, ObjectKey, Pod, Service, StringMap, Text};
 use kube_endpoint_slice_plan::PlanOptions;
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::facts::lease::Lease;
 use crate::facts::objects::Objects;
 use crate::facts::options::{Known, Options};
 use crate::models::leader::Leads;
@@ -259,6 +261,11 @@ impl Objects {
     /// Notes that the cluster has no EndpointSelectors, because it does not serve the resource.
     pub fn note_no_endpoint_selectors(&mut self) {
         self.serves_no_selectors = true;
+    }
+
+    /// Notes the Leases of kube-endpoint-manager and of its add-on in all namespaces.
+    pub fn note_manager_leases(&mut self, leases: &[Value]) {
+        self.manager_leases = Some(leases.iter().map(Lease::read).collect());
     }
 
     /// Returns an EndpointSelector.
