@@ -49,8 +49,8 @@ impl Slices {
     /// Sorts the slices of a Service. Those of other managers, and those being deleted, are left
     /// out. `manager` is the name of this controller in the label.
     ///
-    /// The endpointslice controller deletes slices that an earlier Service of the name left, if this
-    /// one has a selector. Without a selector nobody does, so they count, too.
+    /// The endpointslice controller deletes slices that an earlier Service of the name left, if
+    /// this one has a selector. Without a selector nobody does, so they count, too.
     pub fn of(service: &Service, slices: &[Arc<EndpointSlice>], manager: &str) -> Self {
         let mut sorted = Self { families: service.slice_families(), ..Self::default() };
         let alive = |slice: &&Arc<EndpointSlice>| slice.metadata.deletion_timestamp.is_none();

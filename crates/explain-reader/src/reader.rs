@@ -619,14 +619,18 @@ impl Reader {
             let params = ListParams::default().labels(&labels).limit(PAGE);
             match api.list_metadata(&params).await {
                 Ok(page) => {
-                    if page.metadata.continue_.is_some_and(|token| !token.is_empty()) {
-                        reading.objects.note_more_pods();
-                    }
+                    let has_more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
                     for pod in page.items {
                         let name: Text = pod.metadata.name.unwrap_or_default().into();
                         if seen.insert(name.clone()) {
                             found.push((name, pod.metadata.labels.unwrap_or_default().into_iter().collect()));
                         }
+                    }
+                    if has_more {
+                        reading.objects.note_more_pods();
+                    } else if labels.is_empty() {
+                        // These are all pods of the namespace.
+                        break;
                     }
                 }
                 Err(error) => {

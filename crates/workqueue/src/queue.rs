@@ -217,8 +217,8 @@ impl<K: Key> WorkQueue<K> {
         self.step(|state, _| state.is_waiting(key))
     }
 
-    /// Returns true if the worker that processes a key should put off what can wait: an urgent key is
-    /// queued, or this one has been added again.
+    /// Returns true if the worker that processes a key should put off what can wait: an urgent key
+    /// is queued, or this one has been added again.
     pub fn is_wanted(&self, key: &K) -> bool {
         self.step(|state, _| state.is_wanted(key))
     }

@@ -140,8 +140,8 @@ async fn exchange(from: SocketAddr, to: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns true if the name `to` is that of the pod, or of its StatefulSet. Any pod may answer at an
-/// address.
+/// Returns true if the name `to` is that of the pod, or of its StatefulSet. Any pod may answer at
+/// an address.
 fn is_asked(to: &str, pod: &str) -> bool {
     let name = to.split(['.', ':']).next().unwrap_or_default();
     to.parse::<SocketAddr>().is_ok() || pod == name || pod.rsplit_once('-').is_some_and(|it| it.0 == name)

@@ -27,7 +27,8 @@ impl Figures {
         Self { rounds, requests: requests.len(), failures, delays, answers: Vec::new() }
     }
 
-    /// Adds the waits for the first answers of pods that have become `ready`, in seconds of the epoch.
+    /// Adds the waits for the first answers of pods that have become `ready`, at these seconds of
+    /// the epoch.
     pub(crate) fn with_first_answers(mut self, requests: &[Request], ready: &BTreeMap<String, f64>) -> Self {
         let mut answers = BTreeMap::<_, Vec<f64>>::new();
         for request in requests {
