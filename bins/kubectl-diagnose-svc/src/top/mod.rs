@@ -141,7 +141,7 @@ pub(crate) async fn run(
                     if let Some(checks) = checks.take_if(is_due) {
                         let shown = state.namespace.clone().or_else(|| namespace.clone());
                         let reader = &reader;
-                        checking = Some(Box::pin(async move { checks.run(reader, shown.as_deref()).await }));
+                        checking = Some(Box::pin(async move { Box::pin(checks.run(reader, shown.as_deref())).await }));
                     }
                 }
             }
