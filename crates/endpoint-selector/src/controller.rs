@@ -24,7 +24,7 @@ use kube_endpoint_core_model::well_known::{
     ENDPOINTSLICE_CONTROLLER, MIRRORING_CONTROLLER, SELECTOR_CONTROLLER,
 };
 use kube_endpoint_core_model::{
-    EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, ObjectReference, Pod, Readiness, Service, Text,
+    Endpoint, EndpointSelector, EndpointSlice, Lease, Node, ObjectKey, Pod, Readiness, Service, Text,
 };
 use kube_endpoint_endpointslice_controller::metric_names;
 use kube_endpoint_endpointslice_controller::slices::{
@@ -37,13 +37,14 @@ use kube_endpoint_workqueue::{Attempt, endpoint_slice_rate_limiter};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::hand_over::{Slices, is_ready};
 use leases::Leases;
 use listed_pods::ListedPods;
 use metrics::Metrics;
 use rehearsal::Rehearsals;
 pub use state::ServiceState;
 use status::Statuses;
+
+use crate::hand_over::{Slices, is_ready, is_usable};
 
 /// Component of the events that this controller records.
 pub const EVENT_COMPONENT: &str = "endpoint-selector-controller";
@@ -163,12 +164,11 @@ impl SelectorReconciler {
                 return;
             }
             self.list_pods(runtime, key, &slices);
-            let mut ready = slices.iter().flat_map(|slice| &slice.endpoints).filter(|it| is_ready(it));
-            let is_well = |target: &ObjectReference| {
-                let pod = self.pod(runtime, key, &target.name);
-                pod.is_some_and(|pod| pod.uid == target.uid && pod.is_ready() && !pod.is_terminating())
-            };
-            if ready.any(|it| it.target_ref.as_ref().is_some_and(|target| !is_well(target))) {
+            let (pods, publish) =
+                (|name: &str| self.pod(runtime, key, name), service.publish_not_ready_addresses);
+            let is_dead =
+                |it: &Endpoint| is_ready(it) && it.target_ref.is_some() && !is_usable(it, &pods, publish);
+            if slices.iter().flat_map(|slice| &slice.endpoints).any(is_dead) {
                 runtime.add(key.clone(), Cause::Service.since(None).urgent(true));
             }
         });

@@ -196,7 +196,7 @@ fn pod_of(endpoint: &Endpoint, pods: &impl PodLookup) -> Option<Arc<Pod>> {
 }
 
 /// Returns true if the pod of an endpoint is usable now, whatever the slice says.
-fn is_usable(endpoint: &Endpoint, pods: &impl PodLookup, publish_not_ready: bool) -> bool {
+pub(crate) fn is_usable(endpoint: &Endpoint, pods: &impl PodLookup, publish_not_ready: bool) -> bool {
     pod_of(endpoint, pods).is_some_and(|pod| is_usable_pod(&pod, publish_not_ready))
 }
 

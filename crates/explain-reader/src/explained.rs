@@ -74,12 +74,15 @@ impl Reader {
         };
         let mut explanation = explain(&objects)?;
         let codes = explanation.codes();
-        if codes.contains(&Code::EndpointSelectorNotFound) {
+        let has_no_selector = codes.contains(&Code::EndpointSelectorNotFound);
+        let may_tell_more = codes.into_iter().any(may_tell_more);
+        if has_no_selector {
             self.manager_leases(&mut objects).await;
-            explanation = explain(&objects)?;
         }
-        if codes.into_iter().any(may_tell_more) {
+        if may_tell_more {
             self.signs(&mut objects, key).await;
+        }
+        if has_no_selector || may_tell_more {
             explanation = explain(&objects)?;
         }
         Ok(Explained { explanation, objects, at })

@@ -140,8 +140,7 @@ pub(crate) async fn run(
                     let is_due = |checks: &mut Checks| checks.is_due() && state.services() <= MAX_SERVICES;
                     if let Some(checks) = checks.take_if(is_due) {
                         let shown = state.namespace.clone().or_else(|| namespace.clone());
-                        let reader = &reader;
-                        checking = Some(Box::pin(async move { Box::pin(checks.run(reader, shown.as_deref())).await }));
+                        checking = Some(Box::pin(checks.run(&reader, shown)));
                     }
                 }
             }

@@ -120,11 +120,12 @@ impl Checks {
     pub(crate) async fn run(
         mut self,
         reader: &Reader,
-        namespace: Option<&str>,
+        namespace: Option<String>,
     ) -> (Self, anyhow::Result<Problems>) {
         let began = Instant::now();
         let (options, lint_options) = (&self.options, &self.lint_options);
-        let linted = reader.lint(namespace, options, lint_options, self.before.as_ref(), current_time).await;
+        let (namespace, before) = (namespace.as_deref(), self.before.as_ref());
+        let linted = Box::pin(reader.lint(namespace, options, lint_options, before, current_time)).await;
         self.next = Instant::now() + REST.max(began.elapsed() * (SHARE - 1));
         let problems = linted.context("problems cannot be looked for").map(|linted| {
             let (before, now) = (self.before.replace(linted.before()), linted.at);

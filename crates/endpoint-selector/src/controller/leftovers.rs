@@ -21,7 +21,7 @@ use crate::hand_over::Slices;
 /// looked at again after this time.
 pub(super) const LEFT_ENDPOINTS_RETRY: Duration = Duration::from_secs(300);
 
-/// A sync that asks who made slices looks so often if its worker is wanted.
+/// The time between two checks if the worker of a sync that asks who made slices is wanted.
 const WANTED_PERIOD: Duration = Duration::from_millis(50);
 /// The questions that gave way to other work are asked after this time.
 const ASK_LATER: Duration = Duration::from_secs(1);
