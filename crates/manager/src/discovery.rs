@@ -1,23 +1,20 @@
 //! Asks the API server which of the APIs it serves that controllers need: `discovery.k8s.io/v1`,
 //! and the group of the custom resource EndpointSelector.
 //!
-//! A controller does not begin before the API server serves all that it needs: the manager does not
-//! list the kinds that only this controller reads, and the controller waits for its kinds. It
-//! begins when the last of them appears. Every API server serves pods, Services, nodes and
-//! Endpoints.
+//! A controller does not begin before the API server serves `discovery.k8s.io/v1`, if it needs it:
+//! the manager does not list the kinds that only this controller reads, and the controller waits
+//! for its kinds. Every API server serves pods, Services, nodes and Endpoints.
+//!
+//! The endpoint selector controller does not wait for the CustomResourceDefinition: somebody may
+//! have deleted it, and the slices of Services that name an EndpointSelector must not keep pods
+//! that are gone. Until the server serves it, there are no EndpointSelectors.
 //!
 //! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
 //! the form of an API server's, and if the same server has listed the resources of `v1`. After any
 //! other answer, and without an answer, the controllers begin as usual, and the informers report
-//! their errors. The endpoint selector controller also begins if the server has slices of it:
-//! somebody has deleted the CustomResourceDefinition, and without the controller the slices would
-//! keep pods that are gone.
+//! their errors.
 //!
-//! Discovery asks again for an API that is missing until the server lists it: soon
-//! after the start, because a CustomResourceDefinition that is applied together with this program
-//! takes seconds to be served.
-
-mod left_slices;
+//! Discovery asks again for `discovery.k8s.io/v1` until the server lists it.
 
 use std::time::Duration;
 
@@ -109,11 +106,11 @@ pub(crate) async fn run(
         );
     }
     let mut missing = missing(&core, &replies);
-    if missing.contains(Kind::EndpointSelectors) && left_slices::may_exist(&client, &cluster).await {
+    if missing.contains(Kind::EndpointSelectors) {
         tracing::warn!(
             controller = %ControllerName::EndpointSelector, api = api_of(Kind::EndpointSelectors),
-            "the API server does not serve what this controller needs, but has slices of it; until the server does, \
-             endpoints only leave these slices"
+            "the API server does not serve EndpointSelectors; until it does, endpoints only leave the slices of Services \
+             that name one. Install the CustomResourceDefinition: `kubectl apply -k deploy/crds`"
         );
         without_selectors(&cluster);
         missing = missing.iter().filter(|kind| *kind != Kind::EndpointSelectors).collect();
