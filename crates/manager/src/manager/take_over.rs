@@ -69,14 +69,15 @@ struct Asked {
     kind: Kind,
     /// The highest version that the cache had read before the request.
     position: ResourceVersion,
-    /// The server's version.
-    server: ResourceVersion,
+    /// The server's version, or `None` if the server answered that it does not serve an output.
+    server: Option<ResourceVersion>,
 }
 
 impl Asked {
-    /// Returns the version that the lease names, or `None` if the server has not reached it.
+    /// Returns the version that the lease names, or `None` if the server has not reached it, or has
+    /// not told its own.
     fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
-        let (version, server) = (version?, self.server);
+        let (version, server) = (version?, self.server?);
         if version > server {
             tracing::warn!(
                 kind = self.kind.name(), %version, %server,
@@ -116,7 +117,8 @@ impl TakeOver {
             let kinds: Vec<Kind> = kinds.filter(|kind| served.contains(*kind)).collect();
             let asked = join_all(kinds.iter().map(|kind| this.ask(*kind))).await;
             let asked: Vec<Asked> = asked.into_iter().flatten().collect();
-            let went_back = asked.iter().any(|it| it.server < it.position);
+            let is_lower = |it: &Asked| it.server.is_some_and(|server| server < it.position);
+            let went_back = asked.iter().any(is_lower);
             if went_back {
                 // The other caches may show lost objects, too, although the server has passed their
                 // versions since.
@@ -163,7 +165,7 @@ impl TakeOver {
     /// Asks for the server's version of a kind, and waits for the answer about an output. About an
     /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
     /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`, as for
-    /// an output that the server forbids, and for a kind that it does not serve.
+    /// an output that the server forbids, and for an input that it does not serve.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
         // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
@@ -171,9 +173,9 @@ impl TakeOver {
         let position = namespaces.map(|namespace| position(namespace)).fold(position(""), Ord::max);
         let answer = self.server_version(kind);
         let server = if self.outputs.contains(&kind) {
-            answer.await??
+            answer.await?
         } else if self.cluster.has_synced_kinds([kind]) {
-            timeout(LONGEST_LAG, answer).await.ok()???
+            Some(timeout(LONGEST_LAG, answer).await.ok()???)
         } else {
             return None;
         };
