@@ -55,10 +55,10 @@ impl Cluster {
         run(command, object.to_string().as_bytes()).map(drop)
     }
 
-    /// Deletes a Deployment, and waits until its pods are gone.
-    pub(crate) fn delete(&self, deployment: &str) -> anyhow::Result<()> {
-        self.kubectl(&["delete", "deployment", deployment, "--ignore-not-found", "--cascade=foreground"])?;
-        let app = format!("--selector=app={deployment}");
+    /// Deletes the objects of these kinds and of a name, and waits until its pods are gone.
+    pub(crate) fn delete(&self, kinds: &str, name: &str) -> anyhow::Result<()> {
+        self.kubectl(&["delete", kinds, name, "--ignore-not-found", "--cascade=foreground"])?;
+        let app = format!("--selector=app={name}");
         self.kubectl(&["wait", "pod", &app, "--for=delete", "--timeout=60s"]).map(drop)
     }
 

@@ -154,7 +154,7 @@ impl Replicas {
     /// Makes the Deployment anew, and waits until a replica leads. Old pods would know of earlier
     /// crashes, and the kubelet would restart their containers later.
     pub(crate) fn start(self, cluster: &Cluster) -> anyhow::Result<()> {
-        cluster.delete(self.name())?;
+        cluster.delete("deployment", self.name())?;
         cluster.apply(&self.deployment(cluster)?)?;
         cluster.wait_for(&format!("deployment/{}", self.name()))?;
         for _ in 0..60 {

@@ -297,7 +297,7 @@ impl Bed<'_> {
                     .row(&format!("SIG{signal} to the leader{file}"), &format!("{}, {who}", replicas.name())),
             );
         }
-        cluster.delete(replicas.name())
+        cluster.delete("deployment", replicas.name())
     }
 
     /// Makes an EndpointSelector of the pods with the label `app=APP`.
@@ -337,7 +337,7 @@ impl Bed<'_> {
             Ok(())
         })?;
         print(&figures.row("attach and detach, with rollouts", replicas.name()));
-        self.cluster.delete(replicas.name())
+        self.cluster.delete("deployment", replicas.name())
     }
 
     fn hand_over(&self) -> anyhow::Result<()> {
@@ -356,7 +356,7 @@ impl Bed<'_> {
             print(&there.row("hand-over, with the start of pods", "to kube-endpoint-manager"));
             let back = self.observe("flapping", "flapping", 1, |cluster| {
                 cluster.kubectl(&["rollout", "restart", "deployment/web"])?;
-                cluster.delete(replicas.name())?;
+                cluster.delete("deployment", replicas.name())?;
                 Subject::Upstream.start(cluster)?;
                 cluster.wait_for("deployment/web")
             })?;

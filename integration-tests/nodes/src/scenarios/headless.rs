@@ -14,21 +14,12 @@ impl Bed<'_> {
         cluster
             .output(&["process", "dns"])
             .context("the DNS server does not run: coredns has to be in PATH")?;
-        // Its pods have the same label.
-        cluster.delete("web")?;
-        self.delete_stateful()?;
+        // The pods of both have the same label.
+        cluster.delete("deployment,statefulset,service", "web")?;
         self.compare("StatefulSet by DNS", &STATEFUL, |cluster| {
             cluster.kubectl(&["rollout", "restart", "statefulset/web"])?;
             STATEFUL.wait(cluster)
         })?;
-        self.delete_stateful()
-    }
-
-    fn delete_stateful(&self) -> anyhow::Result<()> {
-        let kinds = ["delete", "statefulset,service", "web", "--ignore-not-found", "--cascade=foreground"];
-        self.cluster.kubectl(&kinds)?;
-        self.cluster
-            .kubectl(&["wait", "pod", "--selector=app=web", "--for=delete", "--timeout=60s"])
-            .map(drop)
+        cluster.delete("statefulset,service", "web")
     }
 }

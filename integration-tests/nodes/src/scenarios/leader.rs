@@ -144,7 +144,7 @@ impl Bed<'_> {
     /// Makes the operator and its Service anew, and waits until a pod leads.
     fn start_operator(&self, form: Form) -> anyhow::Result<()> {
         let cluster = self.cluster;
-        cluster.delete("web")?;
+        cluster.delete("deployment", "web")?;
         // Its slices go with it, so that those of the add-on do not stay.
         cluster.kubectl(&["delete", "service", "web", "--ignore-not-found", "--cascade=foreground"])?;
         Subject::Upstream.start(cluster)?;

@@ -61,8 +61,7 @@ impl Bed<'_> {
                 ));
             }
         }
-        self.cluster.delete("green")?;
-        self.cluster.kubectl(&["delete", "service", "green"]).map(drop)
+        self.cluster.delete("deployment,service", "green")
     }
 }
 
