@@ -1,6 +1,7 @@
 //! Tracked writes: each write has a handle of the ledger, so that the controller recognises its
 //! echo, and a cache that has not caught up.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,20 +163,21 @@ impl TrackedWriter {
     ///
     /// The first create or update that fails ends the list, with two exceptions. With `without`, a
     /// create that fails does not keep others from being tried, unless the answer took long or
-    /// there are more failures than successes. Then `without` gets the objects that do not exist
-    /// and the updates and deletes, and returns those that are safe without these objects; they are
-    /// carried out. And a delete that is refused does not keep others from being tried.
+    /// there are more failures than successes, nor does an update that the server refuses. Then
+    /// `without` gets the objects that could not be written and the updates and deletes that are
+    /// left, and returns those that are safe without these objects; they are carried out. And a
+    /// delete that is refused does not keep others from being tried.
     pub async fn carry_out<T: Writable>(
         &self,
         owner: &ObjectKey,
         writes: Writes<T>,
         position: impl Fn() -> ResourceVersion,
         mut done: impl FnMut(Operation),
-        without: Option<impl FnOnce(Vec<T>, Writes<T>) -> Writes<T>>,
+        without: Option<impl Fn(&[T], Writes<T>) -> Writes<T>>,
     ) -> Carried<T> {
         let mut carried = Carried::default();
-        let Writes { create, mut update, mut delete } = writes;
-        let mut create = create.into_iter();
+        let Writes { create, update, mut delete } = writes;
+        let (mut create, mut update) = (create.into_iter(), VecDeque::from(update));
         let (mut missing, mut created) = (Vec::new(), 0);
         while let Some(object) = create.next() {
             let mut object = Arc::new(object);
@@ -202,10 +204,15 @@ impl TrackedWriter {
                 }
             }
         }
-        if let Some(without) = without.filter(|_| !missing.is_empty()) {
-            Writes { update, delete, .. } = without(missing, Writes { create: Vec::new(), update, delete });
+        let safe_without = |missing: &[T], update: VecDeque<T>, delete| {
+            let rest = Writes { create: Vec::new(), update: update.into(), delete };
+            let rest = without.as_ref().map(|without| without(missing, rest))?;
+            Some((VecDeque::from(rest.update), rest.delete))
+        };
+        if !missing.is_empty() {
+            (update, delete) = safe_without(&missing, update, delete).unwrap_or_default();
         }
-        for object in update {
+        while let Some(object) = update.pop_front() {
             let object = Arc::new(object);
             match self.update(owner, &object, &position).await {
                 Ok(Stored { version, is_foreign }) => {
@@ -216,8 +223,12 @@ impl TrackedWriter {
                     done(Operation::Update);
                 }
                 Err(failed) => {
+                    let is_refused = matches!(failed.error, WriteError::Refused { .. });
                     carried.failed.push(failed);
-                    return carried;
+                    missing.push(Arc::unwrap_or_clone(object));
+                    let rest = is_refused.then(|| safe_without(&missing, update, delete)).flatten();
+                    let Some(rest) = rest else { return carried };
+                    (update, delete) = rest;
                 }
             }
         }

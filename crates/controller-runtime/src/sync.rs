@@ -212,8 +212,8 @@ impl<R: Reconciler> Runtime<R> {
                 self.wrote(operation);
                 progress(Progress::Wrote(operation));
             };
-            let without = self.writes_after_failed_create.then_some(|missing: Vec<R::Output>, rest| {
-                R::Output::writes_without(&R::Output::of_owner(self.cluster(), key), rest, &missing)
+            let without = self.writes_after_failed_create.then_some(|missing: &[R::Output], rest| {
+                R::Output::writes_without(&R::Output::of_owner(self.cluster(), key), rest, missing)
             });
             let Carried { changed_meanwhile, cache_behind, unchanged, failed } =
                 self.writer.carry_out(key, writes, || self.position(&key.namespace), wrote, without).await;

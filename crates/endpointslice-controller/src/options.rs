@@ -22,8 +22,9 @@ pub struct ControllerOptions {
     /// Gate `MissingNodeResync`: the controller syncs Services with pods on a node when the node
     /// appears, and a minute after its deletion.
     pub missing_node_resync: bool,
-    /// Gate `WritesAfterFailedCreate`: after a failed create, a sync still carries out updates and
-    /// deletes that only remove endpoints or make them unready. Upstream ends the sync there.
+    /// Gate `WritesAfterFailedCreate`: after a failed create or a refused update, a sync still
+    /// carries out updates and deletes that only remove endpoints or make them unready. Upstream
+    /// ends the sync there.
     pub writes_after_failed_create: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

@@ -22,8 +22,9 @@ pub struct ControllerOptions {
     /// [`judge_orphans`](crate::judge_orphans). Upstream leaves both in place, and clients use
     /// endpoints that no controller maintains.
     pub orphaned_slice_cleanup: bool,
-    /// Gate `WritesAfterFailedCreate`: after a failed create, a sync still carries out updates and
-    /// deletes that only remove endpoints or make them unready. Upstream ends the sync there.
+    /// Gate `WritesAfterFailedCreate`: after a failed create or a refused update, a sync still
+    /// carries out updates and deletes that only remove endpoints or make them unready. Upstream
+    /// ends the sync there.
     pub writes_after_failed_create: bool,
     /// Options that all controllers share.
     pub runtime: RuntimeOptions,

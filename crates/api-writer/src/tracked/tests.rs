@@ -56,7 +56,7 @@ fn slice(name: &str) -> EndpointSlice {
 
 /// Carries out writes. Once a create has failed, no other write is safe.
 async fn carry_out(writer: &TrackedWriter, writes: Writes<EndpointSlice>) -> Carried<EndpointSlice> {
-    writer.carry_out(&owner(), writes, || position(1), |_| (), Some(|_, _| Writes::default())).await
+    writer.carry_out(&owner(), writes, || position(1), |_| (), Some(|_: &[_], _| Writes::default())).await
 }
 
 async fn create_one(writer: &TrackedWriter) -> Result<(), WriteError> {
@@ -80,7 +80,13 @@ async fn creates_then_updates_then_deletes() {
     let mut done = Vec::new();
     let wrote = |what: Operation| done.push(what.as_str());
     let carried = writer
-        .carry_out(&owner(), writes, || position(1), wrote, Some(|_, _| unreachable!("no create fails")))
+        .carry_out(
+            &owner(),
+            writes,
+            || position(1),
+            wrote,
+            Some(|_: &[_], _| unreachable!("no create fails")),
+        )
         .await;
     assert_eq!(carried, Carried::default());
     assert_eq!(done, ["create", "update", "delete"]);
@@ -125,7 +131,7 @@ async fn after_a_failed_create_others_are_tried_and_then_only_what_is_safe_witho
         let (writer, asked) = answering(&[answers, &[(200, "{}")]].concat());
         let create = ["a", "b", "c", "d"].map(slice).into();
         let writes = Writes { create, update: vec![slice("u")], delete: vec![Arc::new(slice("e"))] };
-        let without = |without: Vec<EndpointSlice>, rest: Writes<EndpointSlice>| {
+        let without = |without: &[EndpointSlice], rest: Writes<EndpointSlice>| {
             assert_eq!(without.iter().map(|slice| &*slice.metadata.name).collect::<Vec<_>>(), missing);
             Writes { update: Vec::new(), ..rest }
         };
@@ -151,16 +157,33 @@ async fn without_the_gate_the_first_failed_create_ends_the_list() {
     let (writer, asked) = answering(&[(403, r#"{"message":"no"}"#)]);
     let create = vec![slice("a"), slice("b")];
     let writes = Writes { create, update: vec![slice("u")], delete: vec![Arc::new(slice("e"))] };
-    let without = None::<fn(Vec<EndpointSlice>, Writes<EndpointSlice>) -> Writes<EndpointSlice>>;
+    let without = None::<fn(&[EndpointSlice], Writes<EndpointSlice>) -> Writes<EndpointSlice>>;
     let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), without).await;
     assert_eq!((carried.failed.len(), requests(&asked)), (1, vec!["POST endpointslices".to_owned()]));
+}
+
+#[tokio::test]
+async fn after_a_refused_update_what_is_safe_without_it_is_written() {
+    let refused = (422, r#"{"message":"no"}"#);
+    let (writer, asked) =
+        answering(&[refused, (200, r#"{"metadata":{"resourceVersion":"10"}}"#), refused, (200, "{}")]);
+    let update = ["a", "b", "c", "d"].map(slice).into();
+    let writes = Writes { create: vec![], update, delete: vec![Arc::new(slice("e"))] };
+    let without = |without: &[EndpointSlice], mut rest: Writes<EndpointSlice>| {
+        // The last of the updates is not safe.
+        rest.update.retain(|slice| without.len() == 1 || *slice.metadata.name != *"d");
+        rest
+    };
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
+    assert_eq!(carried.failed.len(), 2);
+    assert_eq!(requests(&asked), ["PUT a", "PUT b", "PUT c", "DELETE e"]);
 }
 
 #[tokio::test]
 async fn after_a_create_without_an_answer_no_other_is_tried() {
     let (writer, asked) = answering(&[]);
     let writes = Writes { create: vec![slice("a"), slice("b")], ..Writes::default() };
-    let without = |missing: Vec<EndpointSlice>, rest| {
+    let without = |missing: &[EndpointSlice], rest| {
         assert_eq!(missing.len(), 2);
         rest
     };
@@ -174,7 +197,7 @@ async fn nothing_follows_a_create_that_failed_for_the_whole_plan() {
     for (code, body) in [(429, "{}"), (403, terminating)] {
         let (writer, asked) = answering(&[(code, body)]);
         let writes = Writes { create: vec![slice("a")], update: vec![slice("d")], ..Writes::default() };
-        let without = |_, rest| rest;
+        let without = |_: &[EndpointSlice], rest| rest;
         let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
         assert_eq!((carried.failed.len(), requests(&asked).len()), (1, 1));
     }

@@ -1,4 +1,4 @@
-//! Tests the other writes of a sync after the server has refused to create a slice.
+//! Tests the other writes of a sync after the server has refused to create or to update a slice.
 
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule, refusals};
 use kube_endpoint_endpointslice_controller::{ControllerOptions, PlanOptions};
@@ -63,6 +63,31 @@ async fn a_dead_pod_is_removed_though_no_slice_can_be_created() {
         harness.pass(seconds(60)).await;
         assert_eq!(harness.endpoints("web"), ["10.1.0.1", "10.1.0.3", "10.1.0.4", "10.1.0.5"]);
         assert_eq!(harness.slices("web").len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_pod_is_removed_though_another_slice_cannot_be_updated() {
+    for refused in [0, 1] {
+        let pods = ["a", "b", "c", "d"].into_iter().zip(1..).map(|(name, number)| pod(name, number, true));
+        let harness = Harness::start(&server(pods.chain([service("web")])), options(true)).await;
+        let slices = harness.slices("web");
+        let first_pods =
+            slices.iter().map(|slice| slice["endpoints"][0]["targetRef"]["name"].as_str().unwrap());
+        let first_pods: Vec<String> = first_pods.map(str::to_owned).collect();
+        let name = slices[refused]["metadata"]["name"].as_str().unwrap().to_owned();
+        let fault = Fault::Refuse { status: 422, retry_after: None };
+        harness.server.add_fault(FaultRule::new(fault, move |request| {
+            request.verb == "update" && request.name == name
+        }));
+        for pod in &first_pods {
+            harness.delete("pods", pod).await;
+        }
+        harness.pass(seconds(5)).await;
+        assert_eq!(harness.endpoints("web").len(), 3, "only the refused one is left");
+        harness.server.clear_faults();
+        harness.pass(seconds(60)).await;
+        assert_eq!(harness.endpoints("web").len(), 2);
     }
 }
 

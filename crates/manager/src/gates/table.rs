@@ -142,7 +142,7 @@ pub(super) const TABLE: [GateSpec; 13] = [
         Gate::WritesAfterFailedCreate,
         "WritesAfterFailedCreate",
         Stage::Beta,
-        "still remove endpoints and make them unready when a slice cannot be created",
+        "still remove endpoints and make them unready when a slice cannot be written",
     ),
     spec(
         Gate::SliceCompaction,
