@@ -1,20 +1,18 @@
-//! Asks the API server which of the APIs it serves that controllers need: `discovery.k8s.io/v1`,
-//! and the group of the custom resource EndpointSelector.
+//! Asks the API server if it serves `discovery.k8s.io/v1`, and lets the endpoint selector controller
+//! begin without EndpointSelectors.
 //!
-//! A controller does not begin before the API server serves `discovery.k8s.io/v1`, if it needs it:
-//! the manager does not list the kinds that only this controller reads, and the controller waits
-//! for its kinds. Every API server serves pods, Services, nodes and Endpoints.
-//!
-//! The endpoint selector controller does not wait for the CustomResourceDefinition: somebody may
-//! have deleted it, and the slices of Services that name an EndpointSelector must not keep pods
-//! that are gone. Until the server serves it, there are no EndpointSelectors.
+//! A controller that needs slices does not begin before the API server serves them: the manager
+//! does not list the kinds that only this controller reads, and the controller waits for its kinds.
+//! Every API server serves pods, Services, nodes and Endpoints.
 //!
 //! Proxies and servers of other things answer 404, too. So discovery believes a 404 only if it has
 //! the form of an API server's, and if the same server has listed the resources of `v1`. After any
 //! other answer, and without an answer, the controllers begin as usual, and the informers report
-//! their errors.
+//! their errors. Discovery asks again for what is missing until the server lists it.
 //!
-//! Discovery asks again for `discovery.k8s.io/v1` until the server lists it.
+//! The endpoint selector controller does not wait for EndpointSelectors that nobody can list:
+//! somebody has deleted the CustomResourceDefinition, or a right is missing. The slices of Services
+//! that name one must not keep pods that are gone.
 
 use std::time::Duration;
 
@@ -24,7 +22,7 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use kube_endpoint_api_client::{Answered, ApiClient};
 use kube_endpoint_core_model::{Backoff, EndpointSelector, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kind, Kinds, Scope, StreamEvent};
+use kube_endpoint_informer::{Cluster, Kind, KindFailure, Kinds, Scope, StreamEvent};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{sleep, timeout};
 
@@ -34,6 +32,10 @@ use crate::controller_name::ControllerName;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The pauses before discovery asks the server again for what is missing.
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// The longest wait for EndpointSelectors whose list fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause between two looks at the informer of EndpointSelectors.
+const POLL: Duration = Duration::from_millis(100);
 /// The most bytes of an answer that discovery reads. Kubernetes 1.36 answers with 10 kB.
 const LONGEST_ANSWER: usize = 1 << 20;
 
@@ -96,7 +98,7 @@ pub(crate) async fn run(
         listed.send_replace(kinds);
     };
     let needed = kinds_to_list(&controllers, Kinds::default());
-    let needed: Vec<Kind> = needed.iter().filter(|kind| !kind.is_always_served()).collect();
+    let needed: Vec<Kind> = needed.iter().filter(|kind| *kind == Kind::EndpointSlices).collect();
     let (core, replies) = tokio::join!(ask(&client, CORE), ask_for(&client, &needed));
     if let Some((path, answer)) = foreign(&core, &replies) {
         tracing::error!(
@@ -106,15 +108,6 @@ pub(crate) async fn run(
         );
     }
     let mut missing = missing(&core, &replies);
-    if missing.contains(Kind::EndpointSelectors) {
-        tracing::warn!(
-            controller = %ControllerName::EndpointSelector, api = api_of(Kind::EndpointSelectors),
-            "the API server does not serve EndpointSelectors; until it does, endpoints only leave the slices of Services \
-             that name one. Install the CustomResourceDefinition: `kubectl apply -k deploy/crds`"
-        );
-        without_selectors(&cluster);
-        missing = missing.iter().filter(|kind| *kind != Kind::EndpointSelectors).collect();
-    }
     for controller in &controllers {
         if let Some(api) = waits_for(*controller, missing) {
             tracing::warn!(
@@ -144,11 +137,33 @@ pub(crate) async fn run(
         }
         announce(missing);
     }
+    if controllers.contains(&ControllerName::EndpointSelector) {
+        begin_without_selectors(&cluster).await;
+    }
     std::future::pending::<()>().await;
 }
 
-/// Lets the stores show that there are no EndpointSelectors, until the informer has listed them.
-fn without_selectors(cluster: &Cluster) {
+/// Lets the stores show that there are no EndpointSelectors if their list fails, until the informer
+/// has listed them.
+async fn begin_without_selectors(cluster: &Cluster) {
+    let others = kinds_of(ControllerName::EndpointSelector).iter();
+    cluster.synced_kinds(others.filter(|kind| *kind != Kind::EndpointSelectors).collect::<Kinds>()).await;
+    let failure = loop {
+        let status = cluster.status(Kind::EndpointSelectors);
+        if status.synced {
+            return;
+        }
+        let lasts = |it: &KindFailure| it.code == Some(404) || it.since.elapsed() >= PATIENCE;
+        if let Some(failure) = status.failure.filter(lasts) {
+            break failure;
+        }
+        sleep(POLL).await;
+    };
+    tracing::warn!(
+        error = failure.message,
+        "no EndpointSelector can be listed; until one can, endpoints only leave the slices of Services that name one. \
+         If the CustomResourceDefinition is missing, install it: `kubectl apply -k deploy/crds`"
+    );
     let none = || StreamEvent::<EndpointSelector>::restarted(Vec::new(), ResourceVersion::default());
     let namespaces: Vec<Scope> =
         cluster.watched_namespaces().names().map(|name| Scope::Namespace(name.clone())).collect();
@@ -249,9 +264,7 @@ mod tests {
         check(&all, &[], &of_all);
         check(&all, &[Kind::EndpointSlices], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
         let of_default = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
-        check(&all, &[Kind::EndpointSelectors], &of_default);
         check(&ControllerName::DEFAULT, &[], &of_default);
-        check(&[EndpointSelector], &[Kind::EndpointSelectors], &[]);
         check(&[EndpointSelector], &[Kind::EndpointSlices], &[]);
         check(&[EndpointSlice, EndpointSliceMirroring], &[Kind::EndpointSlices], &[]);
         check(&[Endpoints], &[], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
@@ -260,13 +273,11 @@ mod tests {
 
     #[test]
     fn a_controller_waits_for_the_apis_that_it_needs() {
-        let both: Kinds = [Kind::EndpointSlices, Kind::EndpointSelectors].into();
-        assert_eq!(
-            waits_for(ControllerName::EndpointSelector, both).as_deref(),
-            Some("discovery.k8s.io/v1, kube-endpoint-manager.github.io/v1alpha1")
-        );
-        assert_eq!(waits_for(ControllerName::EndpointSlice, both).as_deref(), Some("discovery.k8s.io/v1"));
-        assert_eq!(waits_for(ControllerName::Endpoints, both), None);
+        let missing: Kinds = [Kind::EndpointSlices].into();
+        for controller in [ControllerName::EndpointSelector, ControllerName::EndpointSlice] {
+            assert_eq!(waits_for(controller, missing).as_deref(), Some("discovery.k8s.io/v1"));
+        }
+        assert_eq!(waits_for(ControllerName::Endpoints, missing), None);
         assert_eq!(waits_for(ControllerName::EndpointSelector, Kinds::default()), None);
     }
 

@@ -256,11 +256,46 @@ async fn without_the_custom_resource_the_dead_leave_the_slices_of_others() {
         "ports": [{"name": "", "port": 5432, "protocol": "TCP"}],
     });
     server.load([slice]).unwrap();
+    // The server's first answers tell nothing.
+    let of_group = |path: &str| path.contains(SELECTOR_GROUP) || path == "/api/v1";
+    let fault = Fault::Refuse { status: 503, retry_after: None };
+    server.add_fault(FaultRule::new(fault, move |request| of_group(&request.path)).times(2));
     let (_, manager) = start_with(&server, &settings);
-    sleep(seconds(3)).await;
+    sleep(seconds(5)).await;
     let left = &server.get("endpointslices", "default", "db-x7k2p").unwrap()["endpoints"];
     let names: Vec<_> = left.as_array().unwrap().iter().map(|it| &it["targetRef"]["name"]).collect();
     assert_eq!(names, ["a"]);
+    manager.abort();
+}
+
+/// The process starts again, and a right is missing: nobody knows the selectors.
+#[tokio::test(start_paused = true)]
+async fn endpoints_leave_while_selectors_may_not_be_listed() {
+    let mut settings = Settings::default();
+    settings.controllers = vec![ControllerName::EndpointSelector];
+    let server = server().await;
+    attach_a_service(&server).await;
+    let (_, before) = start_with(&server, &settings);
+    sleep(seconds(10)).await;
+    before.abort();
+    assert_eq!(slices_of_selectors(&server), 1);
+    let refuse = Fault::Refuse { status: 403, retry_after: None };
+    let right = server.add_fault(FaultRule::new(refuse, |request| request.plural() == "endpointselectors"));
+    let mut pod = server.get("pods", "default", "a").unwrap();
+    pod["status"]["phase"] = json!("Failed");
+    server.load([pod.clone()]).unwrap();
+    let (_, manager) = start_with(&server, &settings);
+    sleep(seconds(15)).await;
+    let endpoints = || {
+        let slices = server.list("endpointslices").into_iter();
+        slices.map(|it| it["endpoints"].as_array().map_or(0, Vec::len)).sum::<usize>()
+    };
+    assert_eq!(endpoints(), 0);
+    server.remove_fault(right);
+    pod["status"]["phase"] = json!("Running");
+    server.load([pod]).unwrap();
+    sleep(seconds(60)).await;
+    assert_eq!(endpoints(), 1);
     manager.abort();
 }
 

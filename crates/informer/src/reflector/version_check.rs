@@ -172,8 +172,8 @@ pub struct VersionUnknown {
 
 /// Returns the server's current version of a kind, from a consistent list of at most one object:
 /// everything that clients wrote before the call has this version or a lower one. Returns `None` if
-/// the server does not serve the kind, which can only be EndpointSlices: each API server serves the
-/// others.
+/// the server does not serve the kind, which can only be EndpointSlices or EndpointSelectors: each
+/// API server serves the others.
 ///
 /// # Errors
 ///
