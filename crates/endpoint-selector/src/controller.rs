@@ -164,14 +164,19 @@ impl SelectorReconciler {
                 return;
             }
             self.list_pods(runtime, key, &slices);
-            let (pods, publish) =
-                (|name: &str| self.pod(runtime, key, name), service.publish_not_ready_addresses);
-            let is_dead =
-                |it: &Endpoint| is_ready(it) && it.target_ref.is_some() && !is_usable(it, &pods, publish);
-            if slices.iter().flat_map(|slice| &slice.endpoints).any(is_dead) {
+            if slices.iter().any(|slice| self.publishes_the_dead(runtime, service, slice)) {
                 runtime.add(key.clone(), Cause::Service.since(None).urgent(true));
             }
         });
+    }
+
+    /// Returns true if a slice publishes a pod as ready that is not well.
+    fn publishes_the_dead(&self, runtime: &Runtime, service: &Service, slice: &EndpointSlice) -> bool {
+        let pods = |name: &str| self.pod(runtime, &service.key, name);
+        let publish = service.publish_not_ready_addresses;
+        let is_dead =
+            |it: &Endpoint| is_ready(it) && it.target_ref.is_some() && !is_usable(it, &pods, publish);
+        slice.endpoints.iter().any(is_dead)
     }
 
     fn is_own(&self, slice: &EndpointSlice) -> bool {
@@ -347,10 +352,11 @@ impl Reconciler for SelectorReconciler {
     /// of the other controller.
     fn on_endpoint_slice(&self, runtime: &Runtime, change: &Change<EndpointSlice>) {
         self.slices.on_endpoint_slice(runtime, change);
-        let Some(service) = change.latest().and_then(|slice| slice.service_key()) else { return };
+        let Some(key) = change.latest().and_then(|slice| slice.service_key()) else { return };
         let cluster = runtime.cluster();
-        let slices = cluster.slices_of(&service);
-        let is_attached = cluster.service(&service).is_some_and(|it| it.endpoint_selector().is_some());
+        let slices = cluster.slices_of(&key);
+        let service = cluster.service(&key);
+        let is_attached = service.as_ref().is_some_and(|it| it.endpoint_selector().is_some());
         // With slices of one side only nobody waits, except for the last slice of the other. Slices
         // of users take no part in a hand-over.
         let is_other = |it: &EndpointSlice| {
@@ -358,7 +364,10 @@ impl Reconciler for SelectorReconciler {
         };
         let waits = change.latest().into_iter().chain(&slices).any(|it| is_other(it));
         if waits && (is_attached || slices.iter().any(|it| self.is_own(it))) {
-            runtime.add(service, Cause::EndpointSlice.since(change.arrived));
+            let is_urgent = service.zip(change.new.as_ref()).is_some_and(|(service, slice)| {
+                is_other(slice) && self.publishes_the_dead(runtime, &service, slice)
+            });
+            runtime.add(key, Cause::EndpointSlice.since(change.arrived).urgent(is_urgent));
         }
     }
 

@@ -56,7 +56,7 @@ impl SelectorReconciler {
         let Care { update, delete, endpoints, waits } =
             care_for(&slices, &self.facts(runtime, service, |uid: &Text| known.contains(uid)));
         if waits {
-            runtime.add_after(key.clone(), OLD_CACHE_RETRY, Cause::StaleCache);
+            runtime.add_after(key.clone(), OLD_CACHE_RETRY, Cause::StaleCache.since(None).urgent(true));
         }
         let is_urgent = !update.is_empty() || endpoints;
         if !is_urgent && delete.is_empty() {
@@ -212,11 +212,17 @@ impl SelectorReconciler {
         let Some(subsets) = care_for_endpoints(subsets, &self.facts(runtime, service, is_known)) else {
             return Ok(Outcome::Done);
         };
-        let written = if subsets.is_empty() {
-            self.delete_endpoints_of_version(runtime, writer, key, &made).await.map(drop)
-        } else {
-            self.update_endpoints(runtime, key, Endpoints { subsets: subsets.into(), ..endpoints }).await
-        };
+        let mut written = Ok(());
+        let mut is_deleted = false;
+        if subsets.is_empty() {
+            written = self.delete_endpoints_of_version(runtime, writer, key, &made).await.map(drop);
+            // Without this right they can still be emptied.
+            is_deleted = !matches!(written, Err(WriteError::Refused { .. }));
+        }
+        if !is_deleted {
+            let cared = Endpoints { subsets: subsets.into(), ..endpoints };
+            written = self.update_endpoints(runtime, key, cared).await;
+        }
         written.map(|()| Outcome::Done).map_err(|error| endpoints_failed(key, error, found))
     }
 
