@@ -11,13 +11,13 @@ fn template() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.krew.yaml")).unwrap()
 }
 
-/// Fills in the template as krew-release-bot does.
+/// Fills in the template as krew-release-bot does, which indents its second line by four spaces.
 fn filled_in(template: &str) -> Value {
     let line = |line: &str| match line.split_once("{{addURIAndSha \"") {
         Some((indent, rest)) => {
             let uri = rest.split('"').next().unwrap().replace("{{ .TagName }}", TAG);
             assert!(rest.ends_with("\" .TagName }}"), "{line}");
-            format!("{indent}uri: {uri}\n{indent}sha256: {}\n", "0123456789abcdef".repeat(4))
+            format!("{indent}uri: {uri}\n    sha256: {}\n", "0123456789abcdef".repeat(4))
         }
         None => format!("{}\n", line.replace("{{ .TagName }}", TAG)),
     };

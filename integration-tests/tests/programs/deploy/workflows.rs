@@ -86,6 +86,11 @@ pub(crate) fn files_and_options_exist() {
         // Both name the image that the workflow pushes.
         assert!(script.contains(&format!("IMAGE={image}\n")), "{name} has another image than {image}");
     }
+    // release/build refuses a tree that differs from its commit.
+    let ignored = read_to_string(root().join(".gitignore")).unwrap();
+    for folder in commands.split("--out ").skip(1).filter_map(|rest| rest.split_whitespace().next()) {
+        assert!(ignored.contains(&format!("/{folder}\n")), ".gitignore lacks /{folder}");
+    }
     let publish = read_to_string(root().join("release/publish")).unwrap();
     let charts = publish.lines().find_map(|line| line.strip_prefix("readonly CHARTS=")).unwrap();
     assert!(workflow.contains(&format!(" oci://{charts}\n")), "the workflow pushes charts elsewhere");
