@@ -82,6 +82,10 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
             "message": format!("Service web: {says}")}]);
         none
     };
+    let mut of_hyperkube = written("hyperkube", "Endpoints");
+    of_hyperkube["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
+    let says_ready =
+        conditions(json!([{"type": "ReadyToAttach", "status": "True", "reason": "ReadyToAttach"}]));
     let unknown = Known { selectors: false, ..Known::ALL };
     let no_pods = Known { pods: false, ..Known::ALL };
     let cases = [
@@ -132,6 +136,8 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
             "the controllers' own",
             with(&[selector(&json!({})), written("kube-controller-manager", "EndpointSlice")]),
         ),
+        ("an unknown manager", with(&[selector(&json!({})), of_hyperkube.clone()])),
+        ("a manager that the controller knows", with(&[selector(&says_ready), of_hyperkube])),
         ("selectors not read", told(&cluster(&[]), unknown)),
         ("pods not read", told(&cluster(&[selector(&json!({}))]), no_pods)),
     ];

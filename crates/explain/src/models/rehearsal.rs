@@ -83,13 +83,13 @@ impl Rehearsal {
         let known = options.known;
         match Selection::named(objects, &service.key.namespace, name, known) {
             selection @ Selection::Attached { object, .. } => {
-                found.look_at_status(object, service);
+                let is_said = found.look_at_status(object, service);
                 if known.pods {
                     found.look_at_pods(objects, service, (name, selection), now);
                 } else {
                     found.not_known("pods could not be read".to_owned());
                 }
-                found.look_at_outputs(objects, service);
+                found.look_at_outputs(objects, service, is_said);
             }
             Selection::Unusable { object: Some(object), .. } => {
                 let reason = object.selector.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -117,13 +117,15 @@ impl Rehearsal {
         self.obstacles.push(obstacle);
     }
 
-    /// Reads what the controller says about the EndpointSelector and this Service.
-    fn look_at_status(&mut self, object: &EndpointSelector, service: &Service) {
+    /// Reads what the controller says about the EndpointSelector and this Service. Returns true if
+    /// it says that this Service is ready to attach.
+    fn look_at_status(&mut self, object: &EndpointSelector, service: &Service) -> bool {
         let (name, status) = (&object.key.name, &object.status);
         if status.observed_generation.is_none_or(|seen| seen < object.generation) {
             self.no(format!("no running controller has seen EndpointSelector {name}"));
-            return;
+            return false;
         }
+        let mut is_said = false;
         for condition in &status.conditions {
             let message = condition.message.strip_prefix("Service ");
             let is_about_this = match &*condition.kind {
@@ -145,11 +147,12 @@ impl Rehearsal {
                 why.trim_end_matches('.')
             );
             match &*condition.status {
-                "True" => {}
+                "True" => is_said |= *condition.kind == *"ReadyToAttach",
                 "False" => self.no(says),
                 _ => self.not_known(says),
             }
         }
+        is_said
     }
 
     fn look_at_pods(
@@ -205,17 +208,20 @@ impl Rehearsal {
     }
 
     /// Looks for slices and Endpoints that a take-over would keep, because no controller made them.
-    fn look_at_outputs(&mut self, objects: &Objects, service: &Service) {
+    /// A controller that says that the Service is ready may know more field managers.
+    fn look_at_outputs(&mut self, objects: &Objects, service: &Service, is_said: bool) {
+        let is_known = |keep: &Keep| is_said && matches!(keep, Keep::Uncertain(_));
         for slice in objects.slices_of(&service.key) {
             if let Some(keep) = objects.slice_stays(&slice.key())
                 && slice.is_managed_by(ENDPOINTSLICE_CONTROLLER)
+                && !is_known(keep)
             {
                 self.no(format!("slice {} would stay, since {keep} wrote it", slice.metadata.name));
             }
         }
         // Nobody mirrors the lock of a leader election.
         if objects.endpoints_of(&service.key).is_some()
-            && objects.endpoints_stay(&service.key) != Some(&Keep::Lock)
+            && !objects.endpoints_stay(&service.key).is_some_and(|keep| *keep == Keep::Lock || is_known(keep))
             && !made_by_controller(objects, &service.key)
         {
             let by = objects.endpoints_writes.get(&service.key).map_or("somebody", |write| &*write.by);
