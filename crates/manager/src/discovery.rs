@@ -1,5 +1,5 @@
-//! Asks the API server if it serves `discovery.k8s.io/v1`, and lets the endpoint selector controller
-//! begin without EndpointSelectors.
+//! Asks the API server if it serves `discovery.k8s.io/v1`, and lets the endpoint selector
+//! controller begin without EndpointSelectors.
 //!
 //! A controller that needs slices does not begin before the API server serves them: the manager
 //! does not list the kinds that only this controller reads, and the controller waits for its kinds.
@@ -16,7 +16,6 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
 use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use kube::client::Body;
@@ -41,6 +40,8 @@ const LONGEST_ANSWER: usize = 1 << 20;
 
 /// The path of the list of the resources that every API server serves.
 const CORE: &str = "/api/v1";
+/// The path of the list of the resources that only newer API servers serve.
+const SLICES: &str = "/apis/discovery.k8s.io/v1";
 
 /// Returns the kinds that a controller reads.
 pub(crate) fn kinds_of(controller: ControllerName) -> Kinds {
@@ -58,85 +59,68 @@ pub(crate) fn kinds_of(controller: ControllerName) -> Kinds {
     }
 }
 
-/// Returns the group and version of a kind that has a group.
-fn api_of(kind: Kind) -> String {
-    format!("{}/{}", kind.api_group(), kind.api_version())
-}
-
-fn path_of(kind: Kind) -> String {
-    format!("/apis/{}", api_of(kind))
-}
-
-/// Returns the APIs that a controller waits for while the server does not serve `missing`, or
-/// `None` if it can run.
-pub(crate) fn waits_for(controller: ControllerName, missing: Kinds) -> Option<String> {
-    let apis: Vec<String> =
-        missing.iter().filter(|kind| kinds_of(controller).contains(*kind)).map(api_of).collect();
-    (!apis.is_empty()).then(|| apis.join(", "))
+/// Returns the API that a controller waits for while the server serves no slices, or `None` if it
+/// can run.
+pub(crate) fn waits_for(controller: ControllerName, serves_slices: bool) -> Option<&'static str> {
+    (!serves_slices && kinds_of(controller).contains(Kind::EndpointSlices)).then_some("discovery.k8s.io/v1")
 }
 
 /// Returns the kinds of the controllers that can run.
-fn kinds_to_list(controllers: &[ControllerName], missing: Kinds) -> Kinds {
-    let running = controllers.iter().filter(|controller| waits_for(**controller, missing).is_none());
+fn kinds_to_list(controllers: &[ControllerName], serves_slices: bool) -> Kinds {
+    let running = controllers.iter().filter(|controller| waits_for(**controller, serves_slices).is_none());
     running.flat_map(|controller| kinds_of(*controller).iter()).collect()
 }
 
-/// Sends to `listed` the kinds of the controllers that can run, and again when an API appears. The
-/// cluster counts as synced when the informers have listed these kinds. Also calls `report` with
-/// the kinds that the server does not serve.
+/// Sends to `listed` the kinds of the controllers that can run, and again when the server serves
+/// slices. The cluster counts as synced when the informers have listed these kinds. Also calls
+/// `report` with false if the server serves no slices.
 pub(crate) async fn run(
     client: ApiClient,
     cluster: Cluster,
     controllers: Vec<ControllerName>,
     listed: watch::Sender<Kinds>,
-    report: impl Fn(Kinds),
+    report: impl Fn(bool),
 ) {
-    let announce = |missing: Kinds| {
-        report(missing);
-        let kinds = kinds_to_list(&controllers, missing);
+    let announce = |serves_slices: bool| {
+        report(serves_slices);
+        let kinds = kinds_to_list(&controllers, serves_slices);
         cluster.await_kinds(kinds);
         listed.send_replace(kinds);
     };
-    let needed = kinds_to_list(&controllers, Kinds::default());
-    let needed: Vec<Kind> = needed.iter().filter(|kind| *kind == Kind::EndpointSlices).collect();
-    let (core, replies) = tokio::join!(ask(&client, CORE), ask_for(&client, &needed));
-    if let Some((path, answer)) = foreign(&core, &replies) {
+    let waiting = || controllers.iter().filter_map(|it| Some((*it, waits_for(*it, false)?)));
+    let slices = async {
+        match waiting().next() {
+            Some(_) => ask(&client, SLICES).await,
+            None => Reply::Unknown,
+        }
+    };
+    let (core, slices) = tokio::join!(ask(&client, CORE), slices);
+    if let Some((path, answer)) = foreign(&core, &slices) {
         tracing::error!(
-            url = client.url_of(&path), %answer,
+            url = client.url_of(path), %answer,
             "the answer is not that of a Kubernetes API server; check the server in the kubeconfig, or --master, and whether \
              a proxy answers in its place"
         );
     }
-    let mut missing = missing(&core, &replies);
-    for controller in &controllers {
-        if let Some(api) = waits_for(*controller, missing) {
+    if core == Reply::Listed && matches!(slices, Reply::NotServed(_)) {
+        for (controller, api) in waiting() {
             tracing::warn!(
                 %controller, api,
                 "the API server does not serve what this controller needs; it is started when the server does"
             );
         }
-    }
-    announce(missing);
-    for attempt in 0.. {
-        if missing.is_empty() {
-            break;
-        }
-        sleep(PAUSES.delay(attempt)).await;
-        let asked: Vec<Kind> = missing.iter().collect();
-        let replies = ask_for(&client, &asked).await;
-        let before = missing;
-        missing =
-            replies.iter().filter(|(_, reply)| *reply != Reply::Listed).map(|(kind, _)| *kind).collect();
-        if missing == before {
-            continue;
-        }
-        for controller in &controllers {
-            if waits_for(*controller, before).is_some() && waits_for(*controller, missing).is_none() {
-                tracing::info!(%controller, "the API server serves what this controller needs; it is started");
+        announce(false);
+        for attempt in 0.. {
+            sleep(PAUSES.delay(attempt)).await;
+            if ask(&client, SLICES).await == Reply::Listed {
+                break;
             }
         }
-        announce(missing);
+        for (controller, _) in waiting() {
+            tracing::info!(%controller, "the API server serves what this controller needs; it is started");
+        }
     }
+    announce(true);
     if controllers.contains(&ControllerName::EndpointSelector) {
         begin_without_selectors(&cluster).await;
     }
@@ -201,31 +185,14 @@ impl Reply {
     }
 }
 
-/// A kind that only some API servers serve, and the answer about its API.
-type Answer = (Kind, Reply);
-
-/// Returns the kinds that the server does not serve. `core` is its answer about `v1`.
-fn missing(core: &Reply, replies: &[Answer]) -> Kinds {
-    let missing =
-        replies.iter().filter(|(_, reply)| *core == Reply::Listed && matches!(reply, Reply::NotServed(_)));
-    missing.map(|(kind, _)| *kind).collect()
-}
-
 /// Returns the path and the answer that show that something other than an API server answers.
-fn foreign<'a>(core: &'a Reply, replies: &'a [Answer]) -> Option<(String, &'a str)> {
-    match core {
+fn foreign<'a>(core: &'a Reply, slices: &'a Reply) -> Option<(&'static str, &'a str)> {
+    match (core, slices) {
         // Every API server serves v1.
-        Reply::Foreign(answer) | Reply::NotServed(answer) => Some((CORE.to_owned(), answer)),
-        Reply::Listed | Reply::Unknown => replies.iter().find_map(|(kind, reply)| match reply {
-            Reply::Foreign(answer) => Some((path_of(*kind), answer.as_str())),
-            _ => None,
-        }),
+        (Reply::Foreign(answer) | Reply::NotServed(answer), _) => Some((CORE, answer)),
+        (_, Reply::Foreign(answer)) => Some((SLICES, answer)),
+        _ => None,
     }
-}
-
-/// Asks for the APIs of kinds, for all at once.
-async fn ask_for(client: &ApiClient, kinds: &[Kind]) -> Vec<Answer> {
-    join_all(kinds.iter().map(async |kind| (*kind, ask(client, &path_of(*kind)).await))).await
 }
 
 /// Asks for a list of resources.
@@ -255,30 +222,20 @@ mod tests {
     #[test]
     fn the_kinds_of_controllers_that_can_run_are_listed() {
         use ControllerName::{EndpointSelector, EndpointSlice, EndpointSliceMirroring, Endpoints};
-        let check = |controllers: &[ControllerName], missing: &[Kind], want: &[Kind]| {
-            let [missing_kinds, want] = [missing, want].map(|kinds| kinds.iter().copied().collect::<Kinds>());
-            assert_eq!(kinds_to_list(controllers, missing_kinds), want, "{controllers:?} {missing:?}");
+        let check = |controllers: &[ControllerName], serves_slices: bool, want: &[Kind]| {
+            let want = want.iter().copied().collect::<Kinds>();
+            assert_eq!(kinds_to_list(controllers, serves_slices), want, "{controllers:?} {serves_slices}");
         };
         let all = ControllerName::ALL;
         let of_all: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Leases).collect();
-        check(&all, &[], &of_all);
-        check(&all, &[Kind::EndpointSlices], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        check(&all, true, &of_all);
+        check(&all, false, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
         let of_default = [Kind::Pods, Kind::Services, Kind::Nodes, Kind::EndpointSlices, Kind::Endpoints];
-        check(&ControllerName::DEFAULT, &[], &of_default);
-        check(&[EndpointSelector], &[Kind::EndpointSlices], &[]);
-        check(&[EndpointSlice, EndpointSliceMirroring], &[Kind::EndpointSlices], &[]);
-        check(&[Endpoints], &[], &[Kind::Pods, Kind::Services, Kind::Endpoints]);
-        check(&[], &[], &[]);
-    }
-
-    #[test]
-    fn a_controller_waits_for_the_apis_that_it_needs() {
-        let missing: Kinds = [Kind::EndpointSlices].into();
-        for controller in [ControllerName::EndpointSelector, ControllerName::EndpointSlice] {
-            assert_eq!(waits_for(controller, missing).as_deref(), Some("discovery.k8s.io/v1"));
-        }
-        assert_eq!(waits_for(ControllerName::Endpoints, missing), None);
-        assert_eq!(waits_for(ControllerName::EndpointSelector, Kinds::default()), None);
+        check(&ControllerName::DEFAULT, true, &of_default);
+        check(&[EndpointSelector], false, &[]);
+        check(&[EndpointSlice, EndpointSliceMirroring], false, &[]);
+        check(&[Endpoints], true, &[Kind::Pods, Kind::Services, Kind::Endpoints]);
+        check(&[], true, &[]);
     }
 
     fn reply(status: u16, body: &'static str) -> Reply {
@@ -340,37 +297,25 @@ mod tests {
     }
 
     #[test]
-    fn an_api_is_not_served_only_by_a_server_that_lists_v1() {
+    fn another_server_is_told_by_either_answer() {
         let not_served = || reply(404, NOT_SERVED);
         let foreign_reply = || reply(200, "<html>");
         let listed = || reply(200, LIST);
         let replies = [listed as fn() -> Reply, not_served, foreign_reply, || Reply::Unknown];
-        let mut not_served_at = Vec::new();
         for (core_at, core) in replies.iter().enumerate() {
             for (slices_at, slices) in replies.iter().enumerate() {
-                let core = core();
-                let answers = [(Kind::EndpointSlices, slices()), (Kind::EndpointSelectors, listed())];
+                let (core, slices) = (core(), slices());
                 let want = match (core_at, slices_at) {
                     (1 | 2, _) => Some(CORE),
-                    (_, 2) => Some("/apis/discovery.k8s.io/v1"),
+                    (_, 2) => Some(SLICES),
                     _ => None,
                 };
-                let path = foreign(&core, &answers).map(|(path, _)| path);
-                assert_eq!(path.as_deref(), want, "{core:?} {answers:?}");
-                let missing = missing(&core, &answers);
-                assert!(!missing.contains(Kind::EndpointSelectors));
-                if missing.contains(Kind::EndpointSlices) {
-                    not_served_at.push((core_at, slices_at));
-                }
+                assert_eq!(foreign(&core, &slices).map(|(path, _)| path), want, "{core:?} {slices:?}");
             }
         }
-        assert_eq!(not_served_at, [(0, 1)]);
-        assert!(missing(&listed(), &[]).is_empty());
-        let answer = not_served();
-        assert!(missing(&answer, &[]).is_empty());
         assert_eq!(
-            foreign(&answer, &[]),
-            Some((CORE.to_owned(), r#"404 Not Found with no Content-Type: "404 page not found""#))
+            foreign(&not_served(), &Reply::Unknown),
+            Some((CORE, r#"404 Not Found with no Content-Type: "404 page not found""#))
         );
     }
 }

@@ -128,7 +128,7 @@ pub struct ControllerStatus {
     pub name: &'static str,
     /// The API that the controller waits for: the API server does not serve it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<String>,
+    pub waits_for: Option<&'static str>,
     /// Keys that the queue holds or delays, and keys in a running sync.
     pub queued: usize,
     /// Keys whose last sync failed.
@@ -285,24 +285,24 @@ impl ManagerHandle {
         expect(unused_mut, reason = "unchanged in a build without controllers")
     )]
     fn controller_statuses(&self) -> Vec<ControllerStatus> {
-        let (mut statuses, not_served) = (Vec::new(), self.not_served());
+        let (mut statuses, serves_slices) = (Vec::new(), self.serves_slices());
         #[cfg(feature = "endpoints")]
         if let Some(controller) = &self.controllers().endpoints {
-            statuses.push(of(ControllerName::Endpoints, controller, not_served));
+            statuses.push(of(ControllerName::Endpoints, controller, serves_slices));
         }
         #[cfg(feature = "endpointslice")]
         if let Some(controller) = &self.controllers().endpoint_slice {
-            statuses.push(of(ControllerName::EndpointSlice, controller, not_served));
+            statuses.push(of(ControllerName::EndpointSlice, controller, serves_slices));
         }
         #[cfg(feature = "mirroring")]
         if let Some(controller) = &self.controllers().mirroring {
-            statuses.push(of(ControllerName::EndpointSliceMirroring, controller, not_served));
+            statuses.push(of(ControllerName::EndpointSliceMirroring, controller, serves_slices));
         }
         #[cfg(feature = "selectors")]
         if let Some(controller) = &self.controllers().endpoint_selector {
-            statuses.push(of(ControllerName::EndpointSelector, controller, not_served));
+            statuses.push(of(ControllerName::EndpointSelector, controller, serves_slices));
         }
-        let _ = not_served;
+        let _ = serves_slices;
         statuses
     }
 }
@@ -311,7 +311,7 @@ impl ManagerHandle {
 fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     name: ControllerName,
     controller: &kube_endpoint_controller_runtime::Controller<R>,
-    not_served: kube_endpoint_informer::Kinds,
+    serves_slices: bool,
 ) -> ControllerStatus {
     let now = tokio::time::Instant::now();
     let counts = controller.state_counts();
@@ -351,7 +351,7 @@ fn of<R: kube_endpoint_controller_runtime::Reconciler>(
     });
     ControllerStatus {
         name: name.as_str(),
-        waits_for: crate::discovery::waits_for(name, not_served),
+        waits_for: crate::discovery::waits_for(name, serves_slices),
         queued: controller.pending(),
         failing: failing.failing,
         retried_slowly: failing.retried_slowly,
@@ -481,7 +481,7 @@ mod tests {
             shutting_down: true,
             controllers: vec![ControllerStatus {
                 name: "endpoints-controller",
-                waits_for: Some("discovery.k8s.io/v1".to_owned()),
+                waits_for: Some("discovery.k8s.io/v1"),
                 queued: 7,
                 failing: 204,
                 retried_slowly: 102,

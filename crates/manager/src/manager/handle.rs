@@ -1,8 +1,9 @@
 //! A handle through which health checks, the status page and gauges see a running manager.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use kube_endpoint_informer::{Cluster, Handler, Kinds};
+use kube_endpoint_informer::{Cluster, Handler};
 use kube_endpoint_leader_election::LowerVersion;
 use kube_endpoint_watch_channel as watch;
 use parking_lot::{Mutex, RwLock};
@@ -42,8 +43,8 @@ struct State {
     leader: Mutex<Option<String>>,
     shutting_down: watch::Sender<bool>,
     dead_task: Mutex<Option<String>>,
-    /// The kinds that controllers need and that the API server does not serve.
-    not_served: Mutex<Kinds>,
+    /// True if the API server serves no slices.
+    lacks_slices: AtomicBool,
 }
 
 impl ManagerHandle {
@@ -60,7 +61,7 @@ impl ManagerHandle {
             leader: Mutex::default(),
             shutting_down: watch::Sender::new(false),
             dead_task: Mutex::default(),
-            not_served: Mutex::default(),
+            lacks_slices: AtomicBool::default(),
         };
         Self { certificates, dry_run, state: Arc::new(state) }
     }
@@ -151,14 +152,13 @@ impl ManagerHandle {
         self.state.dead_task.lock().clone()
     }
 
-    /// Returns the kinds that controllers need and that the API server does not serve. These
-    /// controllers wait.
-    pub(crate) fn not_served(&self) -> Kinds {
-        *self.state.not_served.lock()
+    /// Returns false if the API server serves no slices. Controllers that need them wait.
+    pub(crate) fn serves_slices(&self) -> bool {
+        !self.state.lacks_slices.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_not_served(&self, kinds: Kinds) {
-        *self.state.not_served.lock() = kinds;
+    pub(super) fn set_serves_slices(&self, serves_slices: bool) {
+        self.state.lacks_slices.store(!serves_slices, Ordering::Relaxed);
     }
 
     pub(super) fn set_leading(&self, leading: bool) {

@@ -45,7 +45,7 @@ impl Informers<'_> {
         // The EndpointSelectors say which Leases are listed, if any.
         self.start_with::<Lease>(Kind::EndpointSelectors, &mut tasks, &stop);
         let mut stopped = stop.subscribe();
-        let report = move |missing| self.handle.set_not_served(missing);
+        let report = move |serves_slices| self.handle.set_serves_slices(serves_slices);
         tasks.spawn("discovery", async move {
             tokio::select! {
                 biased;

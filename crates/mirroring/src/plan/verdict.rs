@@ -65,8 +65,8 @@ impl SkipReason {
     }
 }
 
-/// The reason why the controller does not mirror Endpoints. Each but [`Self::EndpointSelector`] also
-/// deletes the slices that it mirrored before. Serialises as [`NotMirrored::code`].
+/// The reason why the controller does not mirror Endpoints. Each but [`Self::EndpointSelector`]
+/// also deletes the slices that it mirrored before. Serialises as [`NotMirrored::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
