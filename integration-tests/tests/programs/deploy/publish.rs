@@ -140,7 +140,7 @@ pub(crate) fn the_steps_are_in_order_and_what_is_good_is_called_so() {
         "owner: git tag --annotate v1.2.3",
         "workflow: push the image to ghcr.io",
         "workflow: push the chart to oci://ghcr.io",
-        "cargo publish --workspace --locked\n        base\n        kube-endpoint-manager\n",
+        "cargo publish --locked --package NAME\n        base\n        kube-endpoint-manager\n",
         "trusted publisher",
         "gh variable set PUBLISH_CRATES --body true",
         "krew-index",
@@ -158,6 +158,7 @@ pub(crate) fn the_steps_are_in_order_and_what_is_good_is_called_so() {
         [
             "versions",
             "changelog",
+            "first lines",
             "fields of the crates",
             "schema of the chart",
             "chart",
@@ -168,7 +169,7 @@ pub(crate) fn the_steps_are_in_order_and_what_is_good_is_called_so() {
         ]
     );
     assert_eq!(names("not checked"), ["names of the crates", "licences of dependencies", "links"]);
-    assert_eq!(checks.lines().count(), 12, "{checks}");
+    assert_eq!(checks.lines().count(), 13, "{checks}");
 }
 
 pub(crate) fn faults_are_found() {
@@ -215,6 +216,12 @@ pub(crate) fn faults_are_found() {
         "# Changes",
         "## [Unreleased]\n\n- It is faster.",
         "to do        changelog: move what is under Unreleased in CHANGELOG.md to the section for 1.2.3",
+    );
+    check(
+        "CHANGELOG.md",
+        "# Changes",
+        "Nothing is published yet.",
+        "to do        first lines: these say that nothing is released: CHANGELOG.md",
     );
     let fields = "FAILED       fields of the crates: base: description, license, repository, readme, or five short keywords are wrong";
     check("base/Cargo.toml", "description = \"A crate.\"\n", "", fields);
