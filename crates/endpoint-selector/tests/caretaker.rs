@@ -315,9 +315,16 @@ async fn endpoints_go_when_the_right_is_granted() {
         // The add-on may update what it may not delete.
         let left = if verb == "get" { "1 2 3" } else { "3" };
         assert_eq!(harness.slices(), [format!("endpointslicemirroring: {left}"), "own: 3 4 5".to_owned()]);
+        harness.delete_now("pods", "c").await;
+        harness.pass(Duration::from_secs(10)).await;
+        // Endpoints without addresses are mirrored into no slice.
+        let left: &[&str] = if verb == "get" { &["endpointslicemirroring: 1 2 3"] } else { &[] };
+        assert_eq!(harness.slices(), [left, &["own: 4 5"]].concat());
         harness.server.clear_faults();
         harness.pass(Duration::from_secs(700)).await;
-        harness.is_taken_over("own: 3 4 5");
+        harness.load([pod("f", 6, "stable", true)]);
+        harness.pass(SETTLED).await;
+        harness.is_taken_over("own: 4 5 6");
         harness.nothing_is_remembered().await;
     }
 }

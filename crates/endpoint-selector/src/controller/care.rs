@@ -212,17 +212,17 @@ impl SelectorReconciler {
         let Some(subsets) = care_for_endpoints(subsets, &self.facts(runtime, service, is_known)) else {
             return Ok(Outcome::Done);
         };
-        let mut written = Ok(());
-        let mut is_deleted = false;
-        if subsets.is_empty() {
-            written = self.delete_endpoints_of_version(runtime, writer, key, &made).await.map(drop);
-            // Without this right they can still be emptied.
-            is_deleted = !matches!(written, Err(WriteError::Refused { .. }));
-        }
-        if !is_deleted {
-            let cared = Endpoints { subsets: subsets.into(), ..endpoints };
-            written = self.update_endpoints(runtime, key, cared).await;
-        }
+        let deleted = match subsets.is_empty() {
+            true => self.delete_endpoints_of_version(runtime, writer, key, &made).await.map(|_| true),
+            false => Ok(false),
+        };
+        let written = match deleted {
+            // Without the right to delete them they can still be emptied.
+            Ok(false) | Err(WriteError::Refused { .. }) => {
+                self.update_endpoints(runtime, key, Endpoints { subsets: subsets.into(), ..endpoints }).await
+            }
+            deleted => deleted.map(drop),
+        };
         written.map(|()| Outcome::Done).map_err(|error| endpoints_failed(key, error, found))
     }
 
