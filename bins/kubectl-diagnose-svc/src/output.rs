@@ -15,6 +15,9 @@ use crate::args::{Format, Global, When};
 /// The maximum number of characters of a line on standard error.
 const LONGEST_NOTE: usize = 4000;
 
+/// The error of Windows for a pipe without a reader to which the standard library gives no kind.
+const PIPE_NOT_CONNECTED: i32 = 233;
+
 /// A document with its kind, as objects of Kubernetes have one.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +43,8 @@ impl Output {
             When::Never => false,
             When::Auto => !no_color && std::io::stdout().is_terminal(),
         };
-        Self { format: global.output, colors: if wanted { Colors::On } else { Colors::Off } }
+        let shown = wanted && (shows_colors() || global.color == When::Always);
+        Self { format: global.output, colors: if shown { Colors::On } else { Colors::Off } }
     }
 
     /// Returns the layout of text: sentences are as wide as `$COLUMNS` says, or as is good to read
@@ -90,6 +94,18 @@ impl Output {
         };
         print(&printed)
     }
+}
+
+/// Returns true if the terminal shows the codes of colours as colours. A console of Windows shows
+/// them as text until a program asks for more, which this does.
+#[cfg(windows)]
+fn shows_colors() -> bool {
+    ratatui::crossterm::ansi_support::supports_ansi()
+}
+
+#[cfg(not(windows))]
+const fn shows_colors() -> bool {
+    true
 }
 
 /// Returns the width that the user asks for.
@@ -158,6 +174,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 pub(crate) fn printed(result: std::io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if cfg!(windows) && error.raw_os_error() == Some(PIPE_NOT_CONNECTED) => Ok(()),
         result => result.context("cannot write to standard output"),
     }
 }

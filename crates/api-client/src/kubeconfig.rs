@@ -154,8 +154,23 @@ fn named(path: Option<&Path>) -> (NamedBy, PathBuf) {
     if std::env::split_paths(&variable).any(|it| !it.as_os_str().is_empty()) {
         return (NamedBy::Variable, variable.into());
     }
-    let home = std::env::home_dir().unwrap_or_else(|| "~".into());
-    (NamedBy::Nobody, home.join(".kube").join("config"))
+    (NamedBy::Nobody, below(&home().unwrap_or_else(|| "~".into())))
+}
+
+/// Returns the path of the kubeconfig in a user's folder.
+fn below(home: &Path) -> PathBuf {
+    home.join(".kube").join("config")
+}
+
+/// Returns the user's folder. On Windows that is, as for kubectl, the first with a kubeconfig of
+/// those that `HOME`, `HOMEDRIVE` and the profile name, or else the profile.
+fn home() -> Option<PathBuf> {
+    let profile = std::env::home_dir();
+    let of = |name: &str| std::env::var_os(name).unwrap_or_default();
+    let mut drive = of("HOMEDRIVE");
+    drive.push(of("HOMEPATH"));
+    let before = [of("HOME"), drive].into_iter().filter(|_| cfg!(windows)).map(PathBuf::from);
+    before.chain(profile.clone()).find(|home| home.is_absolute() && below(home).exists()).or(profile)
 }
 
 fn read_file(path: &Path) -> Result<Kubeconfig, Fault> {

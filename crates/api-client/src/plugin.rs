@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -127,8 +128,7 @@ pub(crate) async fn run(exec: &ExecConfig, limits: &Timeouts) -> Result<PluginCr
         }
         Some(ExecInteractiveMode::Always | ExecInteractiveMode::IfAvailable) | None => terminal,
     };
-    let mut command = command(exec, &name, interactive);
-    let child = command.spawn().map_err(|why| {
+    let child = start(exec, &name, interactive).map_err(|why| {
         let hint = exec.install_hint.as_deref().unwrap_or_default();
         let hint = hint.split_whitespace().collect::<Vec<_>>().join(" ");
         let hint = if hint.is_empty() { hint } else { format!(" ({hint})") };
@@ -180,6 +180,22 @@ pub(crate) async fn limited<T>(
     timeout_at(deadline, &mut ended)
         .await
         .map_err(|_| PluginError::TimedOut { command: command.to_owned(), limit })
+}
+
+fn start(exec: &ExecConfig, name: &str, interactive: bool) -> std::io::Result<Child> {
+    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let start = |name: &str| command(exec, name, interactive).spawn();
+    // Windows finds a program without its ending, and leaves scripts to shells. kubectl finds both.
+    let endings: &[&str] = if cfg!(windows) { &[".bat", ".cmd"] } else { &[] };
+    let scripts = endings.iter().map(|ending| format!("{name}{ending}"));
+    // For a path, Windows starts the shell before it looks for the script.
+    let is_name = Path::new(name).components().count() == 1;
+    scripts.filter(|script| is_name || Path::new(script).exists()).fold(start(name), |started, script| {
+        match started {
+            Err(error) if is_missing(&error) => start(&script),
+            started => started,
+        }
+    })
 }
 
 fn command(exec: &ExecConfig, name: &str, interactive: bool) -> Command {

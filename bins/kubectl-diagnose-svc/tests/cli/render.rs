@@ -241,7 +241,7 @@ fn files_folders_and_namespaces() {
     std::fs::write(path("shop/b.json"), serde_saphyr::from_str::<Value>(POD).unwrap().to_string()).unwrap();
     std::fs::write(path("shop/notes.txt"), "no manifest").unwrap();
     std::fs::write(path("shop/more/c.yaml"), "broken: [").unwrap();
-    std::fs::write(path("utf16.yaml"), b"\xff\xfek\0").unwrap();
+    std::fs::write(path("latin1.yaml"), b"kind: caf\xe9").unwrap();
     std::fs::write(path("other.yaml"), SERVICE.replace("name: web", "name: web, namespace: other")).unwrap();
     let told = |arguments: &str| {
         let arguments: Vec<&str> = arguments.split(' ').collect();
@@ -256,7 +256,7 @@ fn files_folders_and_namespaces() {
             told("-f shop/a.yaml other.yaml -n prod"),
             told("-f shop shop/a.yaml"),
             told("-f empty"),
-            told("-f utf16.yaml"),
+            told("-f latin1.yaml"),
             told("-f none.yaml"),
             told("-f https://example.com/a.yaml"),
             told("-f shop -o sarif"),
@@ -290,8 +290,8 @@ fn files_folders_and_namespaces() {
         error: empty: no file of this folder ends in .json, .yaml or .yml; folders in it are not read
         exit code 2
 
-        $ render -f utf16.yaml
-        error: utf16.yaml: this is not text in UTF-8 but in UTF-16; save it as UTF-8
+        $ render -f latin1.yaml
+        error: latin1.yaml: this is not text in UTF-8, nor in UTF-16 with its mark at the start
         exit code 2
 
         $ render -f none.yaml

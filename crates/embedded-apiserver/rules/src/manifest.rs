@@ -1,6 +1,7 @@
 //! Reads manifests, texts with objects as a person or kubectl writes them, and makes the objects
 //! that an API server would store.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -19,8 +20,8 @@ const SHOWN: usize = 80;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    #[error("this is not text in UTF-8{0}")]
-    NotUtf8(&'static str),
+    #[error("this is not text in UTF-8, nor in UTF-16 with its mark at the start")]
+    NotText,
     /// It is neither JSON nor YAML.
     #[error("line {line}: {why}")]
     Syntax {
@@ -102,16 +103,26 @@ pub fn read(file: &[u8]) -> Result<Vec<Object>, ManifestError> {
 ///
 /// As [`read`].
 pub fn read_contents(file: &[u8]) -> Result<Contents, ManifestError> {
-    let text = std::str::from_utf8(file).map_err(|_| {
-        let is_utf16 = file.starts_with(&[0xff, 0xfe]) || file.starts_with(&[0xfe, 0xff]);
-        ManifestError::NotUtf8(if is_utf16 { " but in UTF-16; save it as UTF-8" } else { "" })
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text_of(file)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut contents = Contents::default();
     for document in documents(text)? {
         add(document, &mut contents)?;
     }
     Ok(contents)
+}
+
+/// Decodes a file as kubectl does. Windows PowerShell makes UTF-16 of what `>` sends to a file.
+fn text_of(file: &[u8]) -> Result<Cow<'_, str>, ManifestError> {
+    let unit: fn([u8; 2]) -> u16 = match file {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return std::str::from_utf8(file).map(Cow::Borrowed).map_err(|_| ManifestError::NotText),
+    };
+    let (pairs, rest) = file.as_chunks();
+    let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+    let text = String::from_utf16(&units).ok().filter(|_| rest.is_empty());
+    text.map(Cow::Owned).ok_or(ManifestError::NotText)
 }
 
 /// Returns the object that a server stores when a client creates it and then sets its status,

@@ -19,6 +19,10 @@ fn json_and_yaml_lists_and_single_objects_are_read() {
     check(two, "Node of v1, Service of v1");
     check(&two.replace('\n', "\r\n"), "Node of v1, Service of v1");
     check(&format!("\u{feff}{two}"), "Node of v1, Service of v1");
+    for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+        let file: Vec<u8> = format!("\u{feff}{two}").encode_utf16().flat_map(bytes).collect();
+        assert_eq!(read(&file), read(two.as_bytes()));
+    }
     check(r#"{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}"#, "Pod of v1");
     // As in a dump of kubectl.
     check(r#"{"kind":"PodList","apiVersion":"v1","items":null}"#, "");
@@ -76,9 +80,11 @@ fn what_is_no_manifest_is_named() {
 
 #[test]
 fn what_is_no_text_is_named() {
-    let check = |file: &[u8], want: &str| assert_eq!(read(file).unwrap_err().to_string(), want);
-    check(b"\xff\xfek\0i\0", "this is not text in UTF-8 but in UTF-16; save it as UTF-8");
-    check(b"kind: \xc3\x28", "this is not text in UTF-8");
+    let want = "this is not text in UTF-8, nor in UTF-16 with its mark at the start";
+    // The second has an odd number of bytes, and the third half of a pair.
+    for file in [&b"kind: \xc3\x28"[..], b"\xff\xfek\0i", b"\xff\xfe\0\xd8"] {
+        assert_eq!(read(file).unwrap_err().to_string(), want);
+    }
 }
 
 #[test]
