@@ -16,7 +16,7 @@ use kube_endpoint_informer::{Change, Kind, Kinds, PodEvent};
 use kube_endpoint_workqueue::default_controller_rate_limiter;
 use tokio::time::Instant;
 
-use crate::{ControllerOptions, LeftoversAtStart};
+use crate::ControllerOptions;
 pub use retire_all::RetireAll;
 use retired::{Retired, Retirement};
 
@@ -79,11 +79,7 @@ impl EndpointsReconciler {
     /// sync finds out who made the Endpoints.
     fn queue_leftovers(&self, runtime: &Runtime<Self>, is_one: impl Fn(&ObjectKey) -> bool) {
         let cluster = runtime.cluster();
-        let keys = match &self.options.leftovers_at_start {
-            LeftoversAtStart::All => cluster.endpoints_keys(),
-            LeftoversAtStart::Of(services) => services.clone(),
-        };
-        let keys = keys.into_iter().filter(is_one);
+        let keys = cluster.endpoints_keys().into_iter().filter(is_one);
         for endpoints in keys.filter_map(|key| cluster.endpoints(&key)) {
             add_leftover(runtime, &endpoints);
         }

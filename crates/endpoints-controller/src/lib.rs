@@ -44,5 +44,5 @@ pub use controller::{EndpointsController, RetireAll};
 #[cfg(feature = "controller")]
 pub use kube_endpoint_controller_runtime::RuntimeOptions;
 #[cfg(feature = "controller")]
-pub use options::{ControllerOptions, LeftoversAtStart, RetirementOptions};
+pub use options::{ControllerOptions, RetirementOptions};
 pub use plan::{Plan, PlanInputs, PlanOptions, plan};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::RuntimeOptions;
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_core_model::retirement::RetiredNamespaces;
 
 use crate::PlanOptions;
@@ -20,9 +19,6 @@ pub struct ControllerOptions {
     /// Gate `EndpointsRepair`: the controller at once syncs Endpoints that another client changed.
     /// Upstream keeps the change until a pod or the Service changes.
     pub repair: bool,
-    /// The Endpoints that the controller deletes when it starts, if it made them and their Service
-    /// is gone.
-    pub leftovers_at_start: LeftoversAtStart,
     /// The Services without Endpoints.
     pub retirement: RetirementOptions,
     /// Options that all controllers share.
@@ -43,16 +39,6 @@ pub struct RetirementOptions {
     pub is_accepted: bool,
 }
 
-/// See [`ControllerOptions::leftovers_at_start`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeftoversAtStart {
-    /// All, as upstream's `checkLeftoverEndpoints`.
-    All,
-    /// Those of these Services. They existed for controllers that this one replaces in the same
-    /// process.
-    Of(Vec<ObjectKey>),
-}
-
 impl Default for ControllerOptions {
     /// Upstream's defaults, and the gates as they are by default.
     fn default() -> Self {
@@ -61,7 +47,6 @@ impl Default for ControllerOptions {
             workers: 5,
             batch_period: Duration::ZERO,
             repair: true,
-            leftovers_at_start: LeftoversAtStart::All,
             retirement: RetirementOptions::default(),
             runtime: RuntimeOptions::default(),
         }

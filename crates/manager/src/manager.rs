@@ -21,7 +21,7 @@ use kube_endpoint_leader_election::LeaseHealth;
 
 use crate::certificates::Certificates;
 use crate::settings::Settings;
-use build::{Blueprint, Parts, Start};
+use build::{Blueprint, Parts};
 pub use controllers::RunningControllers;
 use election::Candidate;
 pub use error::ManagerError;
@@ -101,7 +101,7 @@ impl Manager {
     ) -> Result<Self, ManagerError> {
         let client = client.with_content_type(settings.content_type);
         let mut blueprint = Blueprint::new(client.clone(), settings.clone(), clock, seed);
-        let parts = blueprint.build(Start::Process)?;
+        let parts = blueprint.build()?;
         let election_seeds = (blueprint.seeds.next(), blueprint.seeds.next());
         let candidate = |settings| {
             let client = lease_client.unwrap_or_else(|| client.clone());

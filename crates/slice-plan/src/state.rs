@@ -102,6 +102,14 @@ impl PlanState {
         let updates = plan.sub_plans.iter().flat_map(|sub_plan| &sub_plan.writes.update);
         let updates: BTreeMap<&Text, &EndpointSlice> =
             updates.map(|slice| (&slice.metadata.name, slice)).collect();
+        // A kept slice has the planned endpoints, but the ports that the store shows.
+        let has_ports = |slice: &Arc<EndpointSlice>| {
+            let update = updates.get(&slice.metadata.name);
+            update.is_none_or(|update| PortSet::new(&update.ports) == PortSet::new(&slice.ports))
+        };
+        if !slices.iter().all(has_ports) {
+            return None;
+        }
         let kept = |slice: &Arc<EndpointSlice>| {
             let planned = updates.get(&slice.metadata.name).map(|update| update.endpoints.clone());
             KeptState { slice: Arc::clone(slice), planned }

@@ -1,5 +1,5 @@
 //! Runs the plugin for Windows under Wine. `KUBECTL_DIAGNOSE_SVC_EXE` names the program, which
-//! mingw links on Linux; without it, without Wine or without mingw the harness ignores the tests.
+//! mingw links on Linux; without it the harness ignores the tests.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -41,12 +41,12 @@ pub(crate) fn tests() -> Vec<Tests> {
 }
 
 fn needs() -> Result<(), Missing> {
-    let needed = |what: &str| Missing::Optional(what.to_owned());
     if std::env::var_os(PROGRAM).is_none() {
-        return Err(needed(
-            "KUBECTL_DIAGNOSE_SVC_EXE names no program: build one with `cargo build --target x86_64-pc-windows-gnu -p kubectl-diagnose-svc`",
+        return Err(Missing::Optional(
+            "KUBECTL_DIAGNOSE_SVC_EXE names no program: build one with `cargo build --target x86_64-pc-windows-gnu -p kubectl-diagnose-svc`".to_owned(),
         ));
     }
+    let needed = |what: &str| Missing::Program(what.to_owned());
     wine().ok_or_else(|| needed("wine is missing: install it (Debian: wine64)"))?;
     let has_compiler = Command::new(COMPILER).arg("--version").output().is_ok();
     has_compiler

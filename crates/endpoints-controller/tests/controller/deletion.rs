@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use kube_endpoint_controller_runtime::StateCounts;
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_embedded_apiserver::{Fault, FaultRule};
-use kube_endpoint_endpoints_controller::{ControllerOptions, LeftoversAtStart};
+use kube_endpoint_endpoints_controller::ControllerOptions;
 use kube_endpoint_testing::USER_AGENT;
 use serde_json::{Value, json};
 
@@ -245,24 +244,6 @@ async fn endpoints_of_services_deleted_while_stopped_are_deleted_at_the_start() 
         harness.server.list("endpoints").iter().map(|it| it["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["left", "lock", "manual"]);
     harness.nothing_is_remembered().await;
-}
-
-/// A controller that replaces another one in the same process knows which Services there were.
-#[tokio::test(start_paused = true)]
-async fn a_controller_that_replaces_another_deletes_what_is_left_of_services_that_existed_for_that_one() {
-    let left = |name: &str| labelled(endpoints(name, "192.0.2.1"), "kube-endpoint-manager");
-    for (leftovers, kept) in [
-        (LeftoversAtStart::All, [false, false]),
-        (LeftoversAtStart::Of(vec![ObjectKey::new("default", "web")]), [false, true]),
-        (LeftoversAtStart::Of(Vec::new()), [true, true]),
-    ] {
-        let options = changed(|options| options.leftovers_at_start = leftovers.clone());
-        let harness = Harness::start(&server([left("web"), left("db")]), options).await;
-        harness.pass(Duration::from_secs(60)).await;
-        let exists = |name| harness.server.get("endpoints", "default", name).is_some();
-        assert_eq!([exists("web"), exists("db")], kept, "{leftovers:?}");
-        harness.nothing_is_remembered().await;
-    }
 }
 
 #[tokio::test(start_paused = true)]

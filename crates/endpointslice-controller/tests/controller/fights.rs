@@ -38,6 +38,27 @@ async fn another_client_that_undoes_every_correction_costs_few_writes() {
     assert_eq!(harness.endpoints("web").len(), 2, "it has stopped");
 }
 
+/// A change of the ports leaves the endpoints as they were.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_ports_that_is_undone_is_repeated() {
+    let ports = |number: u16| json!([{"name": "", "port": number, "protocol": "TCP"}]);
+    let target =
+        |number: u16| json!({"spec": {"ports": [{"port": 80, "targetPort": number, "protocol": "TCP"}]}});
+    let harness = started().await;
+    let undone = harness.server.add_fault(FaultRule::on(Fault::UndoUpdate, "update", "endpointslices"));
+    harness.patch("services", "web", target(9090)).await;
+    harness.pass(millis(200)).await;
+    assert_eq!(harness.slice("web")["ports"], ports(8080), "the server has undone it");
+    harness.server.remove_fault(undone);
+    harness.pass(millis(10_000)).await;
+    assert_eq!(harness.slice("web")["ports"], ports(9090));
+    harness.patch("services", "web", target(7070)).await;
+    harness.pass(millis(1000)).await;
+    harness.patch("endpointslices", name(&harness.slice("web")), json!({"ports": ports(9090)})).await;
+    harness.pass(millis(10_000)).await;
+    assert_eq!(harness.slice("web")["ports"], ports(7070));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_turns_unready_during_a_fight_is_gone_within_a_second() {
     let harness = started().await;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kube_endpoint_api_client::ApiClient;
 use kube_endpoint_api_writer::{ApiWriter, Clock, DryRun, EventRecorder, RequestLimiter, WriteFence};
-use kube_endpoint_core_model::ObjectKey;
 use kube_endpoint_informer::{Cluster, Kind, Kinds, ReflectorOptions};
 
 use super::tasks::NamedTasks;
@@ -47,22 +46,6 @@ pub(super) struct Parts {
     pub(super) recorders: Vec<EventRecorder>,
 }
 
-/// The reason why the manager builds its controllers.
-pub(super) enum Start {
-    /// The process starts.
-    Process,
-    /// The server's storage went back.
-    Again {
-        /// The Services that the controllers have seen before. The new controllers delete leftovers
-        /// of these alone: nobody has seen that other objects lost their Service.
-        #[cfg_attr(
-            not(feature = "endpoints"),
-            expect(dead_code, reason = "only the endpoints controller deletes leftovers at its start")
-        )]
-        services: Vec<ObjectKey>,
-    },
-}
-
 impl Blueprint {
     pub(super) fn new(client: ApiClient, settings: Settings, clock: Clock, seed: u64) -> Self {
         let mut blueprint = Self { client, settings, clock, seeds: Seeds(seed), kinds: Kinds::default() };
@@ -102,7 +85,7 @@ impl Blueprint {
 
     /// Builds new controllers with stores of their own. With leader election, their fence is
     /// closed.
-    pub(super) fn build(&mut self, start: Start) -> Result<Parts, ManagerError> {
+    pub(super) fn build(&mut self) -> Result<Parts, ManagerError> {
         let elects = self.settings.leader_election.is_some();
         let fence = if elects { WriteFence::closed() } else { WriteFence::default() };
         let cluster = Cluster::with_options(self.kinds, self.settings.cluster());
@@ -129,7 +112,7 @@ impl Blueprint {
             #[cfg(feature = "endpointslice")]
             endpoint_slice: slices.then(|| build.endpoint_slice_controller()).transpose()?,
             #[cfg(feature = "endpoints")]
-            endpoints: endpoints.then(|| build.endpoints_controller(start)).transpose()?,
+            endpoints: endpoints.then(|| build.endpoints_controller()).transpose()?,
             #[cfg(feature = "endpoints")]
             retire_all: retires_all.then(|| build.retire_all()).transpose()?,
             #[cfg(feature = "mirroring")]
@@ -138,8 +121,6 @@ impl Blueprint {
             endpoint_selector: selectors.then(|| build.endpoint_selector_controller()).transpose()?,
         };
         let _ = (endpoints, slices, mirroring, selectors, retires_all);
-        #[cfg(not(feature = "endpoints"))]
-        let _ = start;
         let Build { cluster, fence, event_tasks, recorders, .. } = build;
         Ok(Parts { cluster, fence, controllers, event_tasks, recorders })
     }
@@ -236,10 +217,9 @@ impl Build<'_> {
     #[cfg(feature = "endpoints")]
     fn endpoints_controller(
         &mut self,
-        start: Start,
     ) -> Result<kube_endpoint_endpoints_controller::EndpointsController, ManagerError> {
         use crate::gates::Gate;
-        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController, LeftoversAtStart};
+        use kube_endpoint_endpoints_controller::{ControllerOptions, EndpointsController};
 
         let component = kube_endpoint_endpoints_controller::controller::EVENT_COMPONENT;
         let (writer, events) = self.writer(ControllerName::Endpoints, component)?;
@@ -252,10 +232,6 @@ impl Build<'_> {
         options.retirement.namespaces =
             self.settings.retirement.namespaces.iter().map(String::as_str).collect();
         options.retirement.is_accepted = self.settings.retirement.accepted.is_some();
-        options.leftovers_at_start = match start {
-            Start::Process => LeftoversAtStart::All,
-            Start::Again { services } => LeftoversAtStart::Of(services),
-        };
         options.runtime = self.runtime_options();
         Ok(EndpointsController::new(self.context(writer, events), options))
     }

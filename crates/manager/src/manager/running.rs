@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use kube_endpoint_api_writer::dry_run::REPORT_AFTER;
 use kube_endpoint_api_writer::{EventRecorder, WriteFence};
-use kube_endpoint_informer::{Cluster, Kind, Kinds, StorageWentBack};
+use kube_endpoint_informer::{Cluster, Kinds, StorageWentBack};
 use kube_endpoint_watch_channel as watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::build::{Blueprint, Parts, Start};
+use super::build::{Blueprint, Parts};
 use super::election::{Election, Happening};
 use super::informers::Informers;
 use super::take_over::TakeOver;
@@ -91,12 +91,8 @@ impl Running {
         let before = self.handle.cluster();
         // Otherwise the old stores and controllers would keep each other in memory.
         before.remove_handlers();
-        // Controllers that have not begun, such as those of a standby, have not looked for
-        // leftovers yet. They do so when they begin.
-        let have_begun = !self.workers.is_empty() && before.has_synced_kinds([Kind::Services]);
         self.workers.abort().await;
-        let start = if have_begun { Start::Again { services: before.services() } } else { Start::Process };
-        let parts = self.blueprint.build(start)?;
+        let parts = self.blueprint.build()?;
         drop(before);
         let again_at = Instant::now() + START_PERIOD;
         if !drained {

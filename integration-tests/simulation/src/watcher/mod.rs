@@ -325,6 +325,8 @@ impl Watcher {
 
     pub(crate) fn ended(&mut self, manager: Manager, why: &str) {
         let at = self.now();
+        self.trouble.happens(at);
+        self.trouble.hinder(at);
         self.transcript.add(at, LineKind::Process, || format!("{} ended: {why}", manager.word()));
     }
 
