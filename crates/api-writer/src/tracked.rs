@@ -212,23 +212,34 @@ impl TrackedWriter {
         if !missing.is_empty() {
             (update, delete) = safe_without(&missing, update, delete).unwrap_or_default();
         }
+        let (mut updated, mut refused) = (0, 0);
         while let Some(object) = update.pop_front() {
             let object = Arc::new(object);
+            let began = Instant::now();
             match self.update(owner, &object, &position).await {
                 Ok(Stored { version, is_foreign }) => {
                     carried.changed_meanwhile |= is_foreign;
                     if version == object.metadata().resource_version {
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
                     }
+                    updated += 1;
                     done(Operation::Update);
                 }
                 Err(failed) => {
                     let is_refused = matches!(failed.error, WriteError::Refused { .. });
                     carried.failed.push(failed);
                     missing.push(Arc::unwrap_or_clone(object));
+                    refused += 1;
+                    let is_last = refused > updated + 1 || began.elapsed() >= SLOW_ANSWER;
+                    if is_last {
+                        missing.extend(std::mem::take(&mut update));
+                    }
                     let rest = is_refused.then(|| safe_without(&missing, update, delete)).flatten();
                     let Some(rest) = rest else { return carried };
                     (update, delete) = rest;
+                    if is_last {
+                        update.clear();
+                    }
                 }
             }
         }

@@ -44,7 +44,7 @@ pub trait Output: Writable + Clone + 'static {
     /// Returns the version of an object in the cache.
     fn cached_version(cluster: &Cluster, object: &ObjectKey) -> Option<ResourceVersion>;
 
-    /// Returns the updates and deletes of a plan that are safe although the creates of `missing`
+    /// Returns the updates and deletes of a plan that are safe although the writes of `missing`
     /// failed. `rest` are all updates and deletes that the plan has left, `existing` are the cached
     /// objects of the owner.
     fn writes_without(existing: &[Arc<Self>], rest: Writes<Self>, missing: &[Self]) -> Writes<Self>;

@@ -1,4 +1,4 @@
-//! Chooses the writes of a plan that are safe when the API server has refused creates of the plan.
+//! Chooses the writes of a plan that are safe when the API server has refused others of the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ struct Change {
     unsafe_now: bool,
 }
 
-/// Reduces the writes of a plan to those that are safe although the slices in `missing`, which the
-/// plan creates, do not exist. `rest` are the plan's updates and deletes, before the first of them,
-/// and `existing` are the slices that they concern.
+/// Reduces the writes of a plan to those that are safe although the plan could not create or update
+/// the slices in `missing`. `rest` are the plan's updates and deletes that are left, and `existing`
+/// are the slices that they concern.
 ///
 /// After the returned writes
 ///

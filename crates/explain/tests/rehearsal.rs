@@ -84,8 +84,12 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
     };
     let mut of_hyperkube = written("hyperkube", "Endpoints");
     of_hyperkube["metadata"]["labels"] = json!({"endpoints.kubernetes.io/managed-by": "endpoint-controller"});
-    let says_ready =
-        conditions(json!([{"type": "ReadyToAttach", "status": "True", "reason": "ReadyToAttach"}]));
+    let says_ready = |services: &str| {
+        let message = format!("take spec.selector out of Service {services}");
+        selector(&conditions(
+            json!([{"type": "ReadyToAttach", "status": "True", "reason": "Rehearsed", "message": message}]),
+        ))
+    };
     let unknown = Known { selectors: false, ..Known::ALL };
     let no_pods = Known { pods: false, ..Known::ALL };
     let cases = [
@@ -137,7 +141,8 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
             with(&[selector(&json!({})), written("kube-controller-manager", "EndpointSlice")]),
         ),
         ("an unknown manager", with(&[selector(&json!({})), of_hyperkube.clone()])),
-        ("a manager that the controller knows", with(&[selector(&says_ready), of_hyperkube])),
+        ("a manager that the controller knows", with(&[says_ready("api, web"), of_hyperkube.clone()])),
+        ("the same for another Service", with(&[says_ready("web-api"), of_hyperkube])),
         ("selectors not read", told(&cluster(&[]), unknown)),
         ("pods not read", told(&cluster(&[selector(&json!({}))]), no_pods)),
     ];

@@ -63,7 +63,7 @@ impl Kind {
     }
 
     /// Returns true if every API server serves this kind.
-    pub fn is_always_served(self) -> bool {
+    pub(crate) fn is_always_served(self) -> bool {
         !matches!(self, Self::EndpointSlices | Self::EndpointSelectors)
     }
 

@@ -10,9 +10,9 @@
 //! other answer, and without an answer, the controllers begin as usual, and the informers report
 //! their errors. Discovery asks again for what is missing until the server lists it.
 //!
-//! The endpoint selector controller does not wait for EndpointSelectors that nobody can list:
-//! somebody has deleted the CustomResourceDefinition, or a right is missing. The slices of Services
-//! that name one must not keep pods that are gone.
+//! The endpoint selector controller does not wait for the CustomResourceDefinition: somebody may
+//! have deleted it, and the slices of Services that name an EndpointSelector must not keep pods
+//! that are gone. Their informer tells if the server serves them.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use http::{Request, StatusCode};
 use kube::client::Body;
 use kube_endpoint_api_client::{Answered, ApiClient};
 use kube_endpoint_core_model::{Backoff, EndpointSelector, ResourceVersion};
-use kube_endpoint_informer::{Cluster, Kind, KindFailure, Kinds, Scope, StreamEvent};
+use kube_endpoint_informer::{Cluster, Kind, Kinds, Scope, StreamEvent};
 use kube_endpoint_watch_channel as watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::controller_name::ControllerName;
 
@@ -31,8 +31,6 @@ use crate::controller_name::ControllerName;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The pauses before discovery asks the server again for what is missing.
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-/// The longest wait for EndpointSelectors whose list fails.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause between two looks at the informer of EndpointSelectors.
 const POLL: Duration = Duration::from_millis(100);
 /// The most bytes of an answer that discovery reads. Kubernetes 1.36 answers with 10 kB.
@@ -127,27 +125,21 @@ pub(crate) async fn run(
     std::future::pending::<()>().await;
 }
 
-/// Lets the stores show that there are no EndpointSelectors if their list fails, until the informer
-/// has listed them.
+/// Lets the stores show that there are no EndpointSelectors if the server does not serve them,
+/// until the informer has listed them.
 async fn begin_without_selectors(cluster: &Cluster) {
     let others = kinds_of(ControllerName::EndpointSelector).iter();
     cluster.synced_kinds(others.filter(|kind| *kind != Kind::EndpointSelectors).collect::<Kinds>()).await;
-    let failure = loop {
+    let error = loop {
         let status = cluster.status(Kind::EndpointSelectors);
         if status.synced {
             return;
         }
-        let lasts = |it: &KindFailure| it.code == Some(404) || it.since.elapsed() >= PATIENCE;
-        if let Some(failure) = status.failure.filter(lasts) {
-            break failure;
+        if let Some(failure) = status.failure.filter(|it| it.code == Some(404)) {
+            break failure.message;
         }
         sleep(POLL).await;
     };
-    tracing::warn!(
-        error = failure.message,
-        "no EndpointSelector can be listed; until one can, endpoints only leave the slices of Services that name one. \
-         If the CustomResourceDefinition is missing, install it: `kubectl apply -k deploy/crds`"
-    );
     let none = || StreamEvent::<EndpointSelector>::restarted(Vec::new(), ResourceVersion::default());
     let namespaces: Vec<Scope> =
         cluster.watched_namespaces().names().map(|name| Scope::Namespace(name.clone())).collect();
@@ -157,6 +149,13 @@ async fn begin_without_selectors(cluster: &Cluster) {
     for namespace in &namespaces {
         cluster.apply_in(namespace, none());
     }
+    tracing::warn!(
+        error,
+        "the API server does not serve EndpointSelectors; until it does, endpoints only leave the slices of Services that \
+         name one. Install the CustomResourceDefinition: `kubectl apply -k deploy/crds`"
+    );
+    // A real list may have come in between.
+    cluster.relist(Kind::EndpointSelectors, Instant::now()).await;
 }
 
 /// The outcome of a request for a list of resources.

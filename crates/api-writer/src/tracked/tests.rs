@@ -177,6 +177,14 @@ async fn after_a_refused_update_what_is_safe_without_it_is_written() {
     let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
     assert_eq!(carried.failed.len(), 2);
     assert_eq!(requests(&asked), ["PUT a", "PUT b", "PUT c", "DELETE e"]);
+    // More refusals than successes.
+    let (writer, asked) = answering(&[refused, refused, (200, "{}")]);
+    let update = ["a", "b", "c", "d"].map(slice).into();
+    let writes = Writes { create: vec![], update, delete: vec![Arc::new(slice("e"))] };
+    let without = |_: &[EndpointSlice], rest| rest;
+    let carried = writer.carry_out(&owner(), writes, || position(1), |_| (), Some(without)).await;
+    assert_eq!(carried.failed.len(), 2);
+    assert_eq!(requests(&asked), ["PUT a", "PUT b", "DELETE e"]);
 }
 
 #[tokio::test]

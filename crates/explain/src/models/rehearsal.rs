@@ -63,6 +63,11 @@ impl Moving {
     }
 }
 
+/// Returns true if a message names a Service.
+fn names(message: &str, service: &Service) -> bool {
+    message.split([' ', ',']).any(|word| *word == *service.key.name)
+}
+
 impl Rehearsal {
     /// Looks at a Service that has a selector and names this EndpointSelector.
     pub(crate) fn of(
@@ -147,7 +152,9 @@ impl Rehearsal {
                 why.trim_end_matches('.')
             );
             match &*condition.status {
-                "True" => is_said |= *condition.kind == *"ReadyToAttach",
+                "True" => {
+                    is_said |= *condition.kind == *"ReadyToAttach" && names(&condition.message, service)
+                }
                 "False" => self.no(says),
                 _ => self.not_known(says),
             }

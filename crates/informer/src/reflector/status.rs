@@ -101,7 +101,7 @@ impl KindFailure {
                 verb,
                 error,
                 ?retry_in,
-                "cannot list this kind; controllers that read it do not start before it is listed"
+                "cannot list this kind, for which controllers may wait"
             );
         } else {
             tracing::warn!(resource, namespace, verb, error, ?retry_in, "trying again");

@@ -63,9 +63,9 @@ async fn a_failure_is_logged_with_the_missing_permission() {
     play_pages(60, script).await;
     insta::assert_snapshot!(without_delays(&log), @r#"
      WARN trying again resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
-    ERROR cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server answered 500 InternalError: so it is"
+    ERROR cannot list this kind, for which controllers may wait resource="endpoints" verb="list" error="the API server answered 500 InternalError: so it is"
     ERROR a permission is missing (RBAC) resource="endpoints" verb="list" error="the API server answered 403 Forbidden: so it is" missing="verb list on resource endpoints in the core API group"
-    ERROR cannot list this kind; controllers that read it do not start before it is listed resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
+    ERROR cannot list this kind, for which controllers may wait resource="endpoints" verb="list" error="the API server cannot be reached: connection refused"
     ERROR a permission is missing (RBAC) resource="endpoints" verb="watch" error="the API server answered 403 Forbidden: so it is" missing="verb watch on resource endpoints in the core API group"
      WARN trying again resource="endpoints" verb="watch" error="the API server cannot be reached: connection refused"
     "#);

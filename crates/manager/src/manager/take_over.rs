@@ -69,15 +69,15 @@ struct Asked {
     kind: Kind,
     /// The highest version that the cache had read before the request.
     position: ResourceVersion,
-    /// The server's version, or `None` if it is not known.
+    /// The server's version, or `None` if the server answered that it does not serve an output.
     server: Option<ResourceVersion>,
 }
 
 impl Asked {
-    /// Returns the version that the lease names, or `None` if the server has not reached it.
+    /// Returns the version that the lease names, or `None` if the server has not reached it, or has
+    /// not told its own.
     fn existing(&self, version: Option<ResourceVersion>) -> Option<ResourceVersion> {
-        let version = version?;
-        let Some(server) = self.server else { return Some(version) };
+        let (version, server) = (version?, self.server?);
         if version > server {
             tracing::warn!(
                 kind = self.kind.name(), %version, %server,
@@ -163,8 +163,9 @@ impl TakeOver {
     }
 
     /// Asks for the server's version of a kind, and waits for the answer about an output. About an
-    /// input it asks only if the informer has listed it, and waits for a limited time. It returns
-    /// `None` about a kind that nobody can list, since some controllers do not need it.
+    /// input it asks only if the informer has listed it, and waits for a limited time: perhaps
+    /// nobody can list it, and some controllers do not need it. Otherwise it returns `None`, as for
+    /// an output that the server forbids, and for an input that it does not serve.
     async fn ask(&self, kind: Kind) -> Option<Asked> {
         // The position comes first: while the server answers, the cache may read past the answer.
         let position = |namespace: &str| self.cluster.position_in(kind, namespace);
@@ -174,10 +175,7 @@ impl TakeOver {
         let server = if self.outputs.contains(&kind) {
             answer.await?
         } else if self.cluster.has_synced_kinds([kind]) {
-            match timeout(LONGEST_LAG, answer).await {
-                Ok(answer) => Some(answer??),
-                Err(_) => None,
-            }
+            Some(timeout(LONGEST_LAG, answer).await.ok()???)
         } else {
             return None;
         };
