@@ -85,6 +85,9 @@ pub(crate) struct Options {
     /// Requests a second.
     #[arg(long, default_value_t = 150)]
     rate: u32,
+    /// Ask the node port of the other node in place of the cluster IP.
+    #[arg(long)]
+    node_port: bool,
     /// The signal of a crash.
     #[arg(long, default_value = "KILL")]
     signal: String,
@@ -256,7 +259,13 @@ impl Bed<'_> {
 
     /// Clients on `nodes` that ask the Service `web`, and with `--explain` for its explanation.
     fn clients(&self, nodes: &[&str]) -> anyhow::Result<Clients> {
-        let traffic = Traffic::new(self.cluster, &self.options.folder, self.options.rate, nodes)?;
+        let traffic = Traffic::new(
+            self.cluster,
+            &self.options.folder,
+            self.options.rate,
+            nodes,
+            self.options.node_port,
+        )?;
         let program = self.options.explain.as_deref();
         Ok(Clients { traffic, explaining: program.map(|it| Explaining::new(self.cluster, it)) })
     }

@@ -14,19 +14,30 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Lets one client on each of `nodes` ask the Service `web`, `rate` times a second together.
-    pub(crate) fn new(cluster: &Cluster, folder: &Path, rate: u32, nodes: &[&str]) -> anyhow::Result<Self> {
+    /// Lets one client on each of `nodes` ask the Service `web`, `rate` times a second together: its
+    /// names or its cluster IP, or with `node_port` the port of the next node.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        folder: &Path,
+        rate: u32,
+        nodes: &[&str],
+        node_port: bool,
+    ) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let service = cluster.get(&["service", "web"])?;
         let to = match service["spec"]["clusterIP"].as_str() {
             Some("None") => names(cluster)?,
+            _ if node_port => String::new(),
             address => format!("{}:80", address.unwrap_or_default()),
         };
+        let port = &service["spec"]["ports"][0]["nodePort"];
         let rate = (rate as usize / nodes.len()).to_string();
         let client = |node: &str| {
             let from: Vec<String> = (1..=4).map(|it| format!("10.99.{node}.{it}")).collect();
             let file = folder.join(format!("requests-{node}"));
             let program = program.to_string_lossy();
+            let other = if node == "1" { 12 } else { 11 };
+            let to = if to.is_empty() { format!("10.99.0.{other}:{port}") } else { to.clone() };
             let words = ["on", node, &program, "ask", &to, "--rate", &rate, "--from", &from.join(",")];
             let mut command = cluster.command(&words);
             command.stdin(Stdio::piped()).stdout(File::create(&file)?);

@@ -152,12 +152,13 @@ impl Rehearsal {
                 why.trim_end_matches('.')
             );
             match &*condition.status {
-                "True" => {
-                    is_said |= *condition.kind == *"ReadyToAttach" && names(&condition.message, service)
-                }
+                "True" => {}
                 "False" => self.no(says),
                 _ => self.not_known(says),
             }
+            is_said |= *condition.kind == *"ReadyToAttach"
+                && *condition.status == *"True"
+                && names(&condition.message, service);
         }
         is_said
     }
