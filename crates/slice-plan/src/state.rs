@@ -24,8 +24,8 @@ use crate::topology::HintedState;
 /// topology hints (the hints of an endpoint depend on all others), is being deleted, publishes pods
 /// under several sets of ports, or has at most one ready endpoint, which depends on all pods; the
 /// gate `slice_compaction` is on; a node was missing; the plan creates or deletes slices, whose
-/// names or absence the next sync has to see first, or changes the ports of one; or some slice differs from the one that this
-/// controller would write, although the plan need not write it.
+/// names or absence the next sync has to see first, or changes the ports of one; or some slice
+/// differs from the one that this controller would write, although the plan need not write it.
 #[derive(Clone)]
 pub struct PlanState {
     pub(super) service: Service,

@@ -14,8 +14,8 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Lets one client on each of `nodes` ask the Service `web`, `rate` times a second together: its
-    /// names or its cluster IP, or with `node_port` the port of the next node.
+    /// Lets one client on each of `nodes` ask the Service `web`, `rate` times a second together:
+    /// its names or its cluster IP, or with `node_port` the port of the other node.
     pub(crate) fn new(
         cluster: &Cluster,
         folder: &Path,
