@@ -21,7 +21,10 @@ impl Watcher {
     /// keeps controllers from that. Refused creates do not.
     fn check_dead(&mut self, at: Duration) {
         let long_ago = at.saturating_sub(self.recovery);
-        if at < self.recovery || !self.trouble.is_unhindered_since(long_ago) {
+        if at < self.recovery
+            || !self.trouble.is_unhindered_since(long_ago)
+            || self.trouble.had_other_storage()
+        {
             return;
         }
         self.statistics.dead_checks += 1;
