@@ -21,10 +21,7 @@ impl Watcher {
     /// keeps controllers from that. Refused creates do not.
     fn check_dead(&mut self, at: Duration) {
         let long_ago = at.saturating_sub(self.recovery);
-        if at < self.recovery
-            || !self.trouble.is_unhindered_since(long_ago)
-            || self.trouble.had_other_storage()
-        {
+        if at < self.recovery || !self.trouble.is_unhindered_since(long_ago) {
             return;
         }
         self.statistics.dead_checks += 1;

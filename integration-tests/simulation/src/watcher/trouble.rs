@@ -182,12 +182,6 @@ impl Trouble {
         self.active().any(|fault| matches!(fault, Fault::OtherStorage { .. }))
     }
 
-    /// Returns true if servers have answered from different storages. A process may keep what it
-    /// read from one of them, an open fault in the roadmap.
-    pub(super) fn had_other_storage(&self) -> bool {
-        self.has_other_storage() || self.agreed.is_some()
-    }
-
     /// Returns true if nothing has gone wrong since then.
     pub(super) fn is_over_since(&self, time: Duration) -> bool {
         !self.is_active() && self.last <= time
