@@ -167,13 +167,17 @@ pub fn conditions_without_selector(
     written: EndpointConditions,
     publish_not_ready: bool,
 ) -> EndpointConditions {
-    let was_chosen = match written.terminating {
+    conditions(pod, was_chosen(written), publish_not_ready)
+}
+
+/// Returns true if a pod was chosen when these conditions of its endpoint were written.
+fn was_chosen(written: EndpointConditions) -> bool {
+    match written.terminating {
         None => false,
         // A pod that is being deleted does not come back.
         Some(true) => written.serving != Some(false),
         Some(false) => true,
-    };
-    conditions(pod, was_chosen, publish_not_ready)
+    }
 }
 
 fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointConditions {
@@ -186,28 +190,19 @@ fn conditions(pod: &Pod, is_chosen: bool, publish_not_ready: bool) -> EndpointCo
     }
 }
 
-/// Returns the pods that the slices show serving, sorted by name. A leader that is being deleted
-/// serves and is not ready, and with `publishNotReadyAddresses` all endpoints are ready. If none
-/// serves, this returns the pod that was chosen when its endpoint was written, if it is the only
-/// one.
+/// Returns the pods that were chosen when their endpoints were written, sorted by name: the leader,
+/// or all pods of a Service that has not followed one.
 ///
-/// If only the slices of one family show a pod serving, although those of the other list it,
+/// If only the slices of one family show a pod as chosen, although those of the other list it,
 /// somebody was interrupted between two writes, and nobody knows if the pod came or left.
-pub fn serving_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
+pub fn chosen_pods_in(slices: &[Arc<EndpointSlice>]) -> Vec<&ObjectReference> {
     let mut pods = BTreeMap::new();
     for endpoint in slices.iter().flat_map(|slice| &slice.endpoints) {
         let Some(target) = &endpoint.target_ref else { continue };
-        let (_, serves, was_chosen) = pods.entry((&target.name, &target.uid)).or_insert((target, true, true));
-        *serves &= endpoint.conditions.serving == Some(true);
-        *was_chosen &= endpoint.conditions.terminating == Some(false);
+        let (_, is_chosen) = pods.entry((&target.name, &target.uid)).or_insert((target, true));
+        *is_chosen &= was_chosen(endpoint.conditions);
     }
-    let serving = pods.values().filter_map(|(target, serves, _)| serves.then_some(*target));
-    let serving: Vec<_> = serving.collect();
-    if !serving.is_empty() {
-        return serving;
-    }
-    let chosen = pods.into_values().filter_map(|(target, _, was_chosen)| was_chosen.then_some(target));
-    only(chosen).into_iter().collect()
+    pods.into_values().filter_map(|(target, is_chosen)| is_chosen.then_some(target)).collect()
 }
 
 /// Returns the pod that was not chosen when its endpoint was written, if it is the only one: where
@@ -230,14 +225,6 @@ pub fn left_out_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     match (items.next(), items.next()) {
         (only, None) => only,
-        _ => None,
-    }
-}
-
-/// Returns the pod that the slices show serving, if there is exactly one.
-pub fn serving_pod_in(slices: &[Arc<EndpointSlice>]) -> Option<&ObjectReference> {
-    match serving_pods_in(slices)[..] {
-        [pod] => Some(pod),
         _ => None,
     }
 }
@@ -350,7 +337,11 @@ mod tests {
 
     fn slice(ready: &[&str]) -> Arc<EndpointSlice> {
         let endpoint = |name: &&str| Endpoint {
-            conditions: EndpointConditions { ready: Some(true), serving: Some(true), ..Default::default() },
+            conditions: EndpointConditions {
+                ready: Some(true),
+                serving: Some(true),
+                terminating: Some(false),
+            },
             target_ref: Some(ObjectReference {
                 name: (*name).into(),
                 uid: (*name).into(),
@@ -470,61 +461,47 @@ mod tests {
     }
 
     #[test]
-    fn slices_show_one_serving_pod_or_none() {
+    fn slices_show_which_pods_were_chosen() {
         let of_v6 = |names: &[&str]| {
             Arc::new(EndpointSlice { address_type: AddressType::IPv6, ..(*slice(names)).clone() })
         };
-        let check = |slices: &[Arc<EndpointSlice>], want: Option<&str>| {
-            assert_eq!(serving_pod_in(slices).map(|pod| &*pod.name), want, "{slices:?}");
+        let with = |names: &[&str], serving, terminating| {
+            let mut slice = (*slice(names)).clone();
+            for endpoint in &mut slice.endpoints {
+                endpoint.conditions =
+                    EndpointConditions { ready: Some(false), serving: Some(serving), terminating };
+            }
+            Arc::new(slice)
         };
-        check(&[slice(&["a"]), slice(&["a"])], Some("a"));
-        check(&[slice(&["a"]), slice(&["b"])], None);
-        check(&[], None);
-        check(&[slice(&["a"]), slice(&[]), of_v6(&["a"])], Some("a"));
-        check(&[slice(&["a"]), of_v6(&["b"])], None);
+        let check = |slices: &[Arc<EndpointSlice>], want: &[&str]| {
+            let found: Vec<&str> = chosen_pods_in(slices).iter().map(|pod| &*pod.name).collect();
+            assert_eq!(found, want, "{slices:?}");
+        };
+        check(&[], &[]);
+        check(&[slice(&["a"]), slice(&["a"])], &["a"]);
+        check(&[slice(&["b", "a"]), slice(&["c"]), of_v6(&["a", "b"])], &["a", "b", "c"]);
         // The pod has no IPv6 address.
-        check(&[slice(&["a"]), of_v6(&[])], Some("a"));
+        check(&[slice(&["a"]), of_v6(&[])], &["a"]);
+        // Somebody was interrupted between the two families.
         let mut left = (*of_v6(&["a"])).clone();
         left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
-        check(&[slice(&["a"]), Arc::new(left)], None);
-        // It is being deleted.
-        let mut leaving = (*slice(&["a"])).clone();
-        leaving.endpoints[0].conditions.ready = Some(false);
-        check(&[Arc::new(leaving)], Some("a"));
-        // With publishNotReadyAddresses the other is ready, too.
-        let mut published = (*slice(&["b"])).clone();
-        published.endpoints[0].conditions.serving = Some(false);
-        check(&[Arc::new(published), slice(&["a"])], Some("a"));
+        check(&[slice(&["a", "b"]), Arc::new(left)], &["b"]);
+        // All were not ready for a moment.
+        check(&[with(&["a", "b"], false, Some(false))], &["a", "b"]);
+        // The leader is not ready, and the others were not chosen.
+        check(&[with(&["a"], false, None), with(&["b"], false, Some(false))], &["b"]);
+        // It is being deleted, and serves, or does not come back.
+        check(&[with(&["a"], true, Some(true))], &["a"]);
+        check(&[with(&["a"], false, Some(true))], &[]);
     }
 
     #[test]
-    fn what_is_published_can_be_kept() {
-        let of_v6 = |names: &[&str]| {
-            Arc::new(EndpointSlice { address_type: AddressType::IPv6, ..(*slice(names)).clone() })
-        };
-        let names = |slices: &[Arc<EndpointSlice>]| -> Box<[Text]> {
-            serving_pods_in(slices).into_iter().map(|pod| pod.name.clone()).collect()
-        };
-        let all = names(&[slice(&["b", "a"]), slice(&["c"]), of_v6(&["a", "b"])]);
-        assert_eq!(*all, ["a", "b", "c"].map(Text::from));
-        let kept = ReadyPods::Kept(all);
+    fn pods_can_be_kept() {
+        let kept = ReadyPods::Kept(["a", "b", "c"].map(Text::from).into());
         let pod = |name: &str| pod(name, true, None, false);
         let (a, c, d) = (pod("a"), pod("c"), pod("d"));
         let chosen = kept.among(&[&a, &c, &d], &[]);
         assert_eq!([&a, &c, &d].map(|pod| chosen.has(pod)), [true, true, false]);
         assert!(!kept.is_exclusive());
-        // Somebody was interrupted between the two families.
-        let mut left = (*of_v6(&["a", "b"])).clone();
-        left.endpoints[0].conditions = EndpointConditions { serving: Some(false), ..Default::default() };
-        assert_eq!(*names(&[slice(&["a", "b"]), Arc::new(left)]), [Text::from("b")]);
-        // The leader is not ready, and the others were not chosen.
-        let mut led = (*slice(&["a", "b"])).clone();
-        let not_serving =
-            |terminating| EndpointConditions { ready: Some(false), serving: Some(false), terminating };
-        led.endpoints[0].conditions = not_serving(None);
-        led.endpoints[1].conditions = not_serving(Some(false));
-        assert_eq!(*names(&[Arc::new(led.clone())]), [Text::from("b")]);
-        led.endpoints[0].conditions = not_serving(Some(false));
-        assert!(names(&[Arc::new(led)]).is_empty(), "one of them leads at most");
     }
 }

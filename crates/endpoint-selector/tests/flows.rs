@@ -124,6 +124,35 @@ async fn pods_that_are_published_unready_are_not_lost_in_a_hand_over() {
     assert_eq!(harness.slices(), ["endpointslice: 1 8 9"]);
 }
 
+/// A webhook that must answer is down, so the API server answers 500.
+#[tokio::test(start_paused = true)]
+async fn writes_that_fail_again_and_again_are_told_as_refused_ones() {
+    let harness = attached().await;
+    let published = || {
+        let selector = harness.get("endpointselectors", "stable").unwrap();
+        let conditions = selector["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let condition = conditions.into_iter().find(|it| it["type"] == "Published").unwrap();
+        (
+            condition["status"].clone(),
+            condition["reason"].clone(),
+            harness.gauge("services_with_refused_writes"),
+        )
+    };
+    let down = Fault::Refuse { status: 500, retry_after: None };
+    harness.server.add_fault(FaultRule::on(down, "update", "endpointslices"));
+    harness.delete_now("pods", "a").await;
+    harness.pass(Duration::from_millis(500)).await;
+    assert_eq!(published(), (json!("True"), json!("Published"), 0.0), "it may pass");
+    harness.pass(Duration::from_secs(30)).await;
+    assert_eq!(published(), (json!("False"), json!("EndpointSlicesRefused"), 1.0));
+    assert_eq!(harness.gauge("held_hand_overs"), 0.0);
+    assert!(harness.reasons().contains(&"EndpointSlicesRefused".to_owned()), "{:?}", harness.reasons());
+    assert!(harness.slices()[0].contains(" 1"), "{:?}", harness.slices());
+    harness.server.clear_faults();
+    harness.pass(Duration::from_secs(60)).await;
+    assert_eq!(published(), (json!("True"), json!("Published"), 0.0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_refused_delays_no_other() {
     let harness = attached().await;

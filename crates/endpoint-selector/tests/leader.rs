@@ -230,6 +230,25 @@ async fn what_is_published_stays_until_the_holder_of_a_new_lease_renews() {
     harness.nothing_is_remembered().await;
 }
 
+/// A readiness blip takes no pod away for good, also if it takes all.
+#[tokio::test(start_paused = true)]
+async fn pods_come_back_while_a_new_lease_is_awaited() {
+    let harness = live("a_1").await;
+    let set_all = async |ready: bool| {
+        for pod in ["a", "b", "c"] {
+            harness.set_ready(pod, ready).await;
+        }
+        harness.pass(Duration::from_secs(1)).await;
+        harness.slices()
+    };
+    assert_eq!(set_all(false).await, ["own: 1! 2! 3!"]);
+    harness.load([pod("d", 4, "stable", true)]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(set_all(true).await, ["own: 1 2 3 4!"]);
+    harness.lead("a_1", 2).await;
+    assert_eq!(harness.slices(), ["own: 1 2! 3! 4!"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_published_stays_for_as_long_as_a_new_lease_says() {
     let harness = live("a_1").await;
@@ -238,6 +257,11 @@ async fn what_is_published_stays_for_as_long_as_a_new_lease_says() {
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
     assert_eq!(harness.reasons(), ["LeaderAwaited", "NobodyLeads"]);
     assert_eq!(harness.condition()["message"], "");
+    // The API server forgets an event after an hour, so it comes again.
+    harness.pass(Duration::from_secs(2000)).await;
+    let events = harness.list("events").into_iter();
+    let counts = events.filter(|event| event["reason"] == "NobodyLeads").map(|it| it["count"].as_u64());
+    assert_eq!(counts.collect::<Vec<_>>(), [Some(2)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -513,6 +537,25 @@ async fn a_process_that_is_newer_than_the_record_does_not_lead() {
     assert_eq!(harness.slices(), ["own: 1! 2! 3!"]);
     harness.renew_at("a_2", 30).await;
     assert_eq!(harness.slices(), ["own: 1 2! 3!"]);
+}
+
+/// The Service comes after the process has died that holds the Lease.
+#[tokio::test(start_paused = true)]
+async fn a_new_service_has_no_leader_that_is_newer_than_the_record() {
+    let harness = both("a_1").await;
+    harness.renew_at("a_1", 10).await;
+    harness.renew_at("a_1", 12).await;
+    assert_eq!(harness.led().0, [1]);
+    let primary = harness.get("services", "primary").unwrap();
+    harness.delete_now("services", "primary").await;
+    harness.run_containers("a", true, &[(1, 13)]).await;
+    harness
+        .load([json!({"apiVersion": "v1", "kind": "Service", "spec": {"ports": primary["spec"]["ports"]},
+        "metadata": {"name": "primary", "annotations": primary["metadata"]["annotations"]}})]);
+    harness.pass(Duration::from_secs(1)).await;
+    assert_eq!(harness.led().0, [0; 0]);
+    harness.renew_at("a_1", 14).await;
+    assert_eq!(harness.led().0, [1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube_endpoint_controller_runtime::{Cause, SyncError};
 use kube_endpoint_core_model::lease::{DEFAULT_DURATION, Named, named};
-use kube_endpoint_core_model::readiness::{NobodyLeads, left_out_in, serving_pods_in};
+use kube_endpoint_core_model::readiness::{NobodyLeads, chosen_pods_in, left_out_in};
 use kube_endpoint_core_model::{
     EndpointSelector, Lease, ObjectKey, PlannedEvent, Pod, Readiness, ReadyPods, ResourceVersion, Role,
     Service, Text, Timestamp, harmless,
@@ -57,8 +57,8 @@ pub(super) enum Patience {
 enum Found {
     /// This one leads.
     Led(Text),
-    /// Nobody knows yet who leads. The slices show that these serve, or that this one has led and
-    /// is no follower.
+    /// Nobody knows yet who leads. By the slices, these were chosen, or this one has led and is no
+    /// follower.
     Published(Vec<Text>),
     /// The sentence says why.
     Nobody(String),
@@ -82,8 +82,9 @@ pub(super) struct NamedPod {
     identity: Text,
     uid: Text,
     started: Option<Timestamp>,
-    /// The version of the Lease at which another pod of the same name came, or another process. It
-    /// leads when the Lease has changed since.
+    /// The version of the Lease at which another pod of the same name came, or another process, or
+    /// which was older than the processes of the first one. The pod leads when the Lease has changed
+    /// since.
     replaced_at: Option<ResourceVersion>,
 }
 
@@ -97,7 +98,8 @@ impl NamedPod {
     /// older than its processes.
     fn leads(&mut self, (identity, version): (&Text, ResourceVersion), pod: &Pod, is_older: bool) -> bool {
         let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        let is_same = self.uid == pod.uid && (self.started == pod.started() || !is_older);
+        let is_same =
+            self.uid == pod.uid && self.replaced_at.is_none() && (self.started == pod.started() || !is_older);
         if is_new || is_same {
             *self = Self::new(identity, pod);
             return true;
@@ -208,7 +210,10 @@ impl SelectorReconciler {
         let seen = self.leases.seen(lease);
         let is_older = seen.is_some_and(|seen| seen.record.is_older_than(pod.started()));
         let (leads, is_another) = runtime.with_state(service, |state| {
-            let named = state.named.get_or_insert_with(|| NamedPod::new(identity, pod));
+            let named = state.named.get_or_insert_with(|| NamedPod {
+                replaced_at: is_older.then_some(version),
+                ..NamedPod::new(identity, pod)
+            });
             let is_another = named.uid != pod.uid;
             (named.leads((identity, version), pod, is_older), is_another)
         });
@@ -254,14 +259,14 @@ impl SelectorReconciler {
         Patience::For(seen.map_or(DEFAULT_DURATION, |lease| lease.record.duration()))
     }
 
-    /// Returns the pods that own slices show serving, if they still exist; for followers, the one
+    /// Returns the pods that own slices show as chosen, if they still exist; for followers, the one
     /// that is left out, so that a new process goes on as the last one. `pods` are sorted by name,
     /// and so is the result.
     fn published(&self, runtime: &Runtime, service: &Service, role: Role, pods: &[Arc<Pod>]) -> Vec<Text> {
         let mut own = runtime.cluster().slices_of(&service.key);
         own.retain(|slice| self.is_own(slice));
         let shown = match role {
-            Role::Leader => serving_pods_in(&own),
+            Role::Leader => chosen_pods_in(&own),
             Role::Follower => left_out_in(&own).into_iter().collect(),
         };
         let exists = |name, uid: &Text| pod_named(pods, name).is_some_and(|pod| pod.uid == *uid);
@@ -282,6 +287,7 @@ impl SelectorReconciler {
             && let Some(event) = leadership.event(&before)
         {
             runtime.record_event(&**service, &event);
+            self.has_problems.notify_one();
         }
     }
 }
@@ -344,7 +350,7 @@ fn with_pod(pod: &Pod) -> Leadership {
 
 impl Leadership {
     /// Returns the event that reports it. `before` is what an earlier sync has found.
-    fn event(&self, before: &Self) -> Option<PlannedEvent> {
+    pub(super) fn event(&self, before: &Self) -> Option<PlannedEvent> {
         match self {
             Self::Nobody(reason) => {
                 Some(PlannedEvent::warning("NobodyLeads", format!("no pod leads: {reason}")))

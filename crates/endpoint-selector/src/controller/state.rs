@@ -86,6 +86,11 @@ impl ServiceState {
         self.found.as_ref()?.situations.event()
     }
 
+    /// Returns the events that are repeated while they are true.
+    fn events(&self) -> impl Iterator<Item = PlannedEvent> {
+        self.event().into_iter().chain(self.leadership.event(&Leadership::Unsaid))
+    }
+
     /// Returns true if a sync has judged the Service since this EndpointSelector exists.
     pub(super) fn is_about(&self, selector: &ObjectKey) -> bool {
         self.found.as_ref().is_some_and(|found| {
@@ -161,7 +166,7 @@ impl SelectorReconciler {
     /// Repeats the events about Services: the API server forgets an event after an hour, unless it
     /// is told otherwise.
     pub(super) async fn repeat_events(&self, runtime: &Runtime) {
-        let have_one = || runtime.keys_matching(|state| state.event().is_some());
+        let have_one = || runtime.keys_matching(|state| state.events().next().is_some());
         loop {
             if have_one().is_empty() {
                 self.has_problems.notified().await;
@@ -169,10 +174,9 @@ impl SelectorReconciler {
             }
             sleep(PERIOD).await;
             for key in have_one() {
-                let event = runtime.with_state(&key, |state| state.event());
-                if let (Some(service), Some(event)) = (runtime.cluster().service(&key), event) {
-                    runtime.record_event(&*service, &event);
-                }
+                let events: Vec<_> = runtime.with_state(&key, |state| state.events().collect());
+                let Some(service) = runtime.cluster().service(&key) else { continue };
+                events.iter().for_each(|event| runtime.record_event(&*service, event));
             }
         }
     }

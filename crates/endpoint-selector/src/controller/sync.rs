@@ -109,6 +109,7 @@ impl SelectorReconciler {
             asked = self.held(runtime, service, selector, slices, &mut situations).await;
         }
         if stays
+            && has_others()
             && [&published, &taken_over, &asked]
                 .into_iter()
                 .flat_map(|it| it.as_ref().err())
@@ -118,7 +119,7 @@ impl SelectorReconciler {
         }
         for failed in [&published, &taken_over, &cared, &asked].into_iter().filter_map(|it| it.as_ref().err())
         {
-            situations.add_refused(&service.key, failed);
+            situations.add_refused(&service.key, failed, runtime.queue().num_requeues(&service.key));
         }
         let is_judged = |it: &Result<Outcome, _>| matches!(it, Ok(Outcome::Done) | Err(_));
         let is_judged = is_judged(&taken_over) && is_judged(&cared);
@@ -298,7 +299,7 @@ impl SelectorReconciler {
         let cared = self.care(runtime, service, Whose::All, &mut situations).await;
         let asked = self.ask_makers(runtime, key, &slices, &mut situations).await;
         for failed in [cared.as_ref().err(), asked.as_ref().err()].into_iter().flatten() {
-            situations.add_refused(key, failed);
+            situations.add_refused(key, failed, runtime.queue().num_requeues(key));
         }
         *found = matches!(cared, Ok(Outcome::Done) | Err(_)).then_some(situations);
         both(cared, asked)
@@ -315,7 +316,7 @@ impl SelectorReconciler {
     ) -> Result<Outcome, SyncError> {
         let cared = self.care(runtime, service, whose, &mut situations).await;
         if let Err(error) = &cared {
-            situations.add_refused(&service.key, error);
+            situations.add_refused(&service.key, error, runtime.queue().num_requeues(&service.key));
         }
         *found = Some(situations);
         cared
@@ -354,7 +355,7 @@ impl SelectorReconciler {
         let writes = Writes { delete: slices.own, ..Writes::default() };
         if let Err(failed) = runtime.carry_out(key, None, [writes], |_| ()).await {
             let error = SyncError::from(failed);
-            situations.add_refused(key, &error);
+            situations.add_refused(key, &error, runtime.queue().num_requeues(key));
             let cared = self.care_in(runtime, service, Whose::Own, situations, found).await;
             return both(Err(error), cared);
         }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::lease::{Named, Record, named};
-use kube_endpoint_core_model::readiness::{
-    Chosen, NobodyLeads, left_out_in, serving_pod_in, serving_pods_in,
-};
+use kube_endpoint_core_model::readiness::{Chosen, NobodyLeads, chosen_pods_in, left_out_in};
 use kube_endpoint_core_model::well_known::SELECTOR_CONTROLLER;
 use kube_endpoint_core_model::{
     EndpointSelector, EndpointSlice, Lease, ObjectKey, Pick, Pod, Readiness, ReadyPods, Role, Text,
@@ -220,7 +218,7 @@ impl Leads {
             is_unseen: lease.is_some()
                 && found.is_ok()
                 && accepted(selector).is_some_and(|it| *it.status == *"True" && *it.reason == *"Accepted"),
-            awaited: (role == Role::Leader).then(|| Awaited::of(selector, serving(slices, pods))).flatten(),
+            awaited: (role == Role::Leader).then(|| Awaited::of(selector, chosen(slices, pods))).flatten(),
             pods: pod.into_iter().map(|pod| pod.key.name.clone()).collect(),
             by: LeadsBy::Lease {
                 name: name.clone(),
@@ -339,17 +337,17 @@ fn own(slices: &[Arc<EndpointSlice>]) -> Vec<Arc<EndpointSlice>> {
     slices.iter().filter(|slice| slice.is_managed_by(SELECTOR_CONTROLLER)).cloned().collect()
 }
 
-/// Returns the pods that the slices of the controller show serving, sorted by name.
-fn serving(slices: &[Arc<EndpointSlice>], pods: &[Arc<Pod>]) -> Vec<Text> {
+/// Returns the pods that the slices of the controller show as chosen, sorted by name.
+fn chosen(slices: &[Arc<EndpointSlice>], pods: &[Arc<Pod>]) -> Vec<Text> {
     let own = own(slices);
     let exists = |name: &Text, uid: &Text| {
         pods.iter().any(|pod| pod.key.name == *name && (uid.is_empty() || pod.uid == *uid))
     };
-    let shown = serving_pods_in(&own).into_iter().filter(|pod| exists(&pod.name, &pod.uid));
+    let shown = chosen_pods_in(&own).into_iter().filter(|pod| exists(&pod.name, &pod.uid));
     shown.map(|pod| pod.name.clone()).collect()
 }
 
-/// Returns the pod that leads by the slices of the controller: the only one that serves, or, of
+/// Returns the pod that leads by the slices of the controller: the only one that is chosen, or, of
 /// followers, the only one that is left out. One that is deleted and not ready is no follower
 /// either way.
 fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Option<Text> {
@@ -357,7 +355,10 @@ fn published(slices: &[Arc<EndpointSlice>], role: Role, pods: &[Arc<Pod>]) -> Op
     let is_out_anyway =
         |name: &Text| pods.iter().any(|pod| pod.key.name == *name && pod.is_terminating() && !pod.is_ready());
     let pod = match role {
-        Role::Leader => serving_pod_in(&own),
+        Role::Leader => match chosen_pods_in(&own)[..] {
+            [pod] => Some(pod),
+            _ => None,
+        },
         Role::Follower => left_out_in(&own).filter(|pod| !is_out_anyway(&pod.name)),
     };
     pod.map(|pod| pod.name.clone())
