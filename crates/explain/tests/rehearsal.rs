@@ -14,7 +14,9 @@ fn selector(fields: &Value) -> Value {
     let mut selector = json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
         "metadata": {"name": "web-stable", "generation": 1},
         "spec": {"selector": {"matchLabels": {"tier": "front"}}},
-        "status": {"observedGeneration": 1, "conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted"}]}});
+        "status": {"observedGeneration": 1, "conditions": [
+            {"type": "Accepted", "status": "True", "reason": "Accepted"},
+            {"type": "ReadyToAttach", "status": "True", "reason": "Rehearsed", "message": "take spec.selector out of Service web"}]}});
     selector.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     selector
 }
@@ -100,6 +102,7 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         ("mistyped", with(&[other])),
         ("invalid", with(&[selector(&json!({"spec": {"selector": {"matchLabels": {"the app": "x"}}}}))])),
         ("no controller", with(&[selector(&json!({"status": {}}))])),
+        ("no rehearsal", with(&[selector(&conditions(json!([{"type": "Accepted", "status": "True"}])))])),
         ("an old status", with(&[selector(&json!({"status": {"observedGeneration": 0}}))])),
         ("no pod", with(&[selector(&json!({"spec": {"selector": {"matchLabels": {"app": "x"}}}}))])),
         (
@@ -123,6 +126,14 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
                 {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
                     "message": "Service web-api: exceeded quota: slices."}])))]),
         ),
+        (
+            "others are refused",
+            with(&[selector(&conditions(json!([
+                {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
+                    "message": "Service api: exceeded quota: slices; 1 more are not ready either"}])))]),
+        ),
+        ("another Service is ready", with(&[says_ready("web-api")])),
+        ("many Services are ready", with(&[says_ready("a, b, c, d, e and 9 more")])),
         ("no pod, as the status says", with(&[none("EndpointSelector web-stable selects no pod")])),
         (
             "the status says something else",
@@ -140,7 +151,7 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
             "the controllers' own",
             with(&[selector(&json!({})), written("kube-controller-manager", "EndpointSlice")]),
         ),
-        ("an unknown manager", with(&[selector(&json!({})), of_hyperkube.clone()])),
+        ("an unknown manager", with(&[says_ready("a, b, c, d, e and 9 more"), of_hyperkube.clone()])),
         ("a manager that the controller knows", with(&[says_ready("api, web"), of_hyperkube.clone()])),
         ("the same for another Service", with(&[says_ready("web-api"), of_hyperkube])),
         ("selectors not read", told(&cluster(&[]), unknown)),

@@ -31,7 +31,8 @@ pub(crate) fn service(spec: &Value) -> Value {
 fn selector(spec: &Value) -> Value {
     json!({"apiVersion": "kube-endpoint-manager.github.io/v1alpha1", "kind": "EndpointSelector",
         "metadata": {"name": "web-stable", "generation": 1, "resourceVersion": "1"}, "spec": {"selector": spec},
-        "status": {"observedGeneration": 1}})
+        "status": {"observedGeneration": 1, "conditions": [{"type": "ReadyToAttach", "status": "True",
+            "reason": "Rehearsed", "message": "take spec.selector out of Service web"}]}})
 }
 
 fn stable() -> Value {

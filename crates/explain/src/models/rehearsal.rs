@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use kube_endpoint_core_model::endpoint_selector::Condition;
 use kube_endpoint_core_model::maker::Keep;
 use kube_endpoint_core_model::well_known::ENDPOINTSLICE_CONTROLLER;
 use kube_endpoint_core_model::{EndpointSelector, Pod, Role, Service, Text, Timestamp};
@@ -63,9 +64,11 @@ impl Moving {
     }
 }
 
-/// Returns true if a message names a Service.
-fn names(message: &str, service: &Service) -> bool {
-    message.split([' ', ',']).any(|word| *word == *service.key.name)
+/// Returns true if the message of a condition that is true names a Service, as in "take
+/// spec.selector out of Service api, web and 3 more".
+fn names(message: &str, service: &str) -> bool {
+    let named = message.strip_prefix("take spec.selector out of Service ").unwrap_or_default();
+    named.split(", ").filter_map(|one| one.split(' ').next()).any(|name| name == service)
 }
 
 impl Rehearsal {
@@ -130,20 +133,13 @@ impl Rehearsal {
             self.no(format!("no running controller has seen EndpointSelector {name}"));
             return false;
         }
-        let mut is_said = false;
-        for condition in &status.conditions {
-            let message = condition.message.strip_prefix("Service ");
-            let is_about_this = match &*condition.kind {
-                "Accepted" => true,
-                "ReadyToAttach" => {
-                    message.is_none_or(|about| about.starts_with(&format!("{}:", service.key.name)))
-                }
-                // That of Services that are attached.
-                _ => false,
-            };
-            if !is_about_this {
-                continue;
-            }
+        let is_about_this = |condition: &Condition| {
+            let about = condition.message.strip_prefix("Service ");
+            about.is_none_or(|about| about.starts_with(&format!("{}:", service.key.name)))
+        };
+        let rehearsed = status.conditions.iter().find(|it| *it.kind == *"ReadyToAttach");
+        let accepted = status.conditions.iter().filter(|it| *it.kind == *"Accepted");
+        for condition in accepted.chain(rehearsed.filter(|it| is_about_this(it))) {
             let why = if condition.message.is_empty() { &condition.reason } else { &condition.message };
             let says = format!(
                 "the condition {} of EndpointSelector {name} is {}: {}",
@@ -156,9 +152,18 @@ impl Rehearsal {
                 "False" => self.no(says),
                 _ => self.not_known(says),
             }
-            is_said |= *condition.kind == *"ReadyToAttach"
-                && *condition.status == *"True"
-                && names(&condition.message, service);
+        }
+        let is_said =
+            rehearsed.is_some_and(|it| *it.status == *"True" && names(&it.message, &service.key.name));
+        // A message names some Services and counts the others.
+        let is_judged = rehearsed.is_some_and(|it| match &*it.status {
+            "True" => is_said || it.message.contains(" more"),
+            _ => is_about_this(it) || !it.message.contains(" more"),
+        });
+        if !is_judged {
+            self.not_known(format!(
+                "the condition ReadyToAttach of EndpointSelector {name} says nothing about this Service yet"
+            ));
         }
         is_said
     }
@@ -235,5 +240,21 @@ impl Rehearsal {
             let by = objects.endpoints_writes.get(&service.key).map_or("somebody", |write| &*write.by);
             self.no(format!("the Endpoints would stay, and be mirrored, since {by} wrote them"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn only_services_of_a_list_are_named() {
+        let message = "take spec.selector out of Service api, web and 3 more";
+        assert!(names(message, "api") && names(message, "web"));
+        for other in ["and", "more", "3", "take", "of", "Service", "we", ""] {
+            assert!(!names(message, other), "{other}");
+        }
+        assert!(names("take spec.selector out of Service web", "web"));
+        assert!(!names("Service web: no pod is ready", "web"));
     }
 }
