@@ -15,9 +15,24 @@ use crate::name_generator::NameGenerator;
 use crate::writable::Writable;
 use crate::writer::ApiWriter;
 
-/// After a create that took this long to fail, the writer tries no other: the updates and deletes
-/// that remove dead endpoints would wait for its answer too.
+/// After a write that took this long to fail, the writer tries no other of its kind: those that
+/// remove dead endpoints would wait for its answer too.
 const SLOW_ANSWER: Duration = Duration::from_secs(1);
+
+/// The creates or the updates of a plan: how many have succeeded, and how many have failed.
+#[derive(Default)]
+struct Tally {
+    good: usize,
+    bad: usize,
+}
+
+impl Tally {
+    /// Counts a failure. Returns true if no other write of the kind is to be tried.
+    fn fails(&mut self, began: Instant) -> bool {
+        self.bad += 1;
+        self.bad > self.good + 1 || began.elapsed() >= SLOW_ANSWER
+    }
+}
 
 /// A writer, and the tracker of its writes. Each controller has one.
 #[derive(Debug)]
@@ -178,26 +193,25 @@ impl TrackedWriter {
         let mut carried = Carried::default();
         let Writes { create, update, mut delete } = writes;
         let (mut create, mut update) = (create.into_iter(), VecDeque::from(update));
-        let (mut missing, mut created) = (Vec::new(), 0);
+        let (mut missing, mut creates, mut updates) = (Vec::new(), Tally::default(), Tally::default());
         while let Some(object) = create.next() {
             let mut object = Arc::new(object);
             let began = Instant::now();
             match self.create_named(owner, &mut object, &position).await {
                 Ok(Stored { is_foreign, .. }) => {
                     carried.changed_meanwhile |= is_foreign;
-                    created += 1;
+                    creates.good += 1;
                     done(Operation::Create);
                 }
                 Err(failed) => {
-                    let error = &failed.error;
-                    let ends = error.ends_a_plan() || without.is_none();
-                    let is_last = error.ends_creates() || began.elapsed() >= SLOW_ANSWER;
+                    let ends = failed.error.ends_a_plan() || without.is_none();
+                    let is_last = creates.fails(began) || failed.error.ends_creates();
                     carried.failed.push(failed);
                     if ends {
                         return carried;
                     }
                     missing.push(Arc::unwrap_or_clone(object));
-                    if is_last || missing.len() > created + 1 {
+                    if is_last {
                         missing.extend(create);
                         break;
                     }
@@ -212,7 +226,6 @@ impl TrackedWriter {
         if !missing.is_empty() {
             (update, delete) = safe_without(&missing, update, delete).unwrap_or_default();
         }
-        let (mut updated, mut refused) = (0, 0);
         while let Some(object) = update.pop_front() {
             let object = Arc::new(object);
             let began = Instant::now();
@@ -222,20 +235,21 @@ impl TrackedWriter {
                     if version == object.metadata().resource_version {
                         carried.unchanged.push(Arc::unwrap_or_clone(object));
                     }
-                    updated += 1;
+                    updates.good += 1;
                     done(Operation::Update);
                 }
                 Err(failed) => {
                     let is_refused = matches!(failed.error, WriteError::Refused { .. });
                     carried.failed.push(failed);
+                    if !is_refused {
+                        return carried;
+                    }
                     missing.push(Arc::unwrap_or_clone(object));
-                    refused += 1;
-                    let is_last = refused > updated + 1 || began.elapsed() >= SLOW_ANSWER;
+                    let is_last = updates.fails(began);
                     if is_last {
                         missing.extend(std::mem::take(&mut update));
                     }
-                    let rest = is_refused.then(|| safe_without(&missing, update, delete)).flatten();
-                    let Some(rest) = rest else { return carried };
+                    let Some(rest) = safe_without(&missing, update, delete) else { return carried };
                     (update, delete) = rest;
                     if is_last {
                         update.clear();
