@@ -56,6 +56,15 @@ fn blur_hints(slice: &mut Value) {
 
 type Checked = Result<(), (&'static str, String)>;
 
+/// Returns true if Endpoints are a controller's and no user's. Nobody knows the maker of those
+/// without managedFields: a kube-apiserver begins none for an object that was made without any
+/// content, whoever writes it later.
+fn is_of_controller(endpoints: &Value) -> bool {
+    endpoints["metadata"]["labels"][MANAGED_BY] == "endpoint-controller"
+        && !endpoints["metadata"]["managedFields"].is_null()
+        && writer_of_user(endpoints).is_none()
+}
+
 fn name_of(object: &Value) -> String {
     format!("{}/{}", text(object, "/metadata/namespace"), text(object, "/metadata/name"))
 }
@@ -105,12 +114,7 @@ impl Cluster {
         for name in self.retired() {
             let (namespace, service) = name.split_once('/').unwrap_or_default();
             let found = self.server.get("endpoints", namespace, service);
-            let is_users = found.as_ref().is_some_and(|found| {
-                let is_labelled = found["metadata"]["labels"][MANAGED_BY] == "endpoint-controller";
-                // Of an object that was loaded without them, nobody knows the maker.
-                let is_unknown = found["metadata"]["managedFields"].is_null();
-                !is_labelled || is_unknown || writer_of_user(found).is_some()
-            });
+            let is_users = found.as_ref().is_some_and(|found| !is_of_controller(found));
             self.watcher.lock().statistics.retired[usize::from(is_users)] += 1;
             if let Some(found) = found.filter(|_| !is_users) {
                 return Err(("retired Services have no Endpoints of a controller", format!("{found:#}")));
@@ -232,12 +236,7 @@ impl Cluster {
     fn has_no_endpoints_without_service(&self) -> Checked {
         let services = self.selecting();
         let left = self.server.list("endpoints");
-        let is_left = |it: &&Value| {
-            it["metadata"]["labels"][MANAGED_BY] == "endpoint-controller"
-                && writer_of_user(it).is_none()
-                && !services.contains_key(&name_of(it))
-        };
-        match left.iter().find(is_left) {
+        match left.iter().find(|it| is_of_controller(it) && !services.contains_key(&name_of(it))) {
             Some(left) => Err(("no Endpoints are left of deleted Services", format!("{left:#}"))),
             None => Ok(()),
         }
