@@ -79,8 +79,8 @@ pub enum ReadyPods {
     Leader(Option<Text>),
     /// All but the pod with this name, which leads; or all.
     Followers(Option<Text>),
-    /// The pods with these names, which are sorted and which the slices show serving: nobody knows
-    /// yet who leads.
+    /// The pods with these names, which are sorted and which were [chosen](chosen_pods_in) before:
+    /// nobody knows yet who leads.
     Kept(Box<[Text]>),
 }
 

@@ -134,6 +134,12 @@ fn a_service_is_ready_to_attach_or_it_is_said_why_not() {
         ),
         ("another Service is ready", with(&[says_ready("web-api")])),
         ("many Services are ready", with(&[says_ready("a, b, c, d, e and 9 more")])),
+        (
+            "another Service is refused, and this one is ready",
+            with(&[selector(&conditions(json!([
+                {"type": "ReadyToAttach", "status": "False", "reason": "EndpointSlicesRefused",
+                    "message": "Service api: exceeded quota: slices; ready to attach: web"}])))]),
+        ),
         ("no pod, as the status says", with(&[none("EndpointSelector web-stable selects no pod")])),
         (
             "the status says something else",

@@ -70,7 +70,7 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::time::rfc3339;
 use kube_endpoint_core_model::well_known::ANNOTATION_TRIGGER_TIME;
-use kube_endpoint_core_model::{AddressType, EndpointSlice, ReadyPods, Service, StringMap, Writes};
+use kube_endpoint_core_model::{AddressType, Endpoint, EndpointSlice, ReadyPods, Service, StringMap, Writes};
 
 use hints::Strategy;
 use pods::Candidates;
@@ -108,9 +108,14 @@ fn exclusive(inputs: &PlanInputs<'_>) -> Plan {
 }
 
 /// Returns true if a plan writes a slice with a ready endpoint while another slice of the family
-/// has one.
+/// has one, or one that was chosen and may be ready soon: whoever reads the slices after a crash
+/// between two writes would take both for chosen.
 fn makes_ready_beside_another(plan: &Plan, existing: &[Arc<EndpointSlice>]) -> bool {
     let has_ready = |slice: &EndpointSlice| slice.endpoints.iter().any(hints::is_ready);
+    let may_have = |slice: &EndpointSlice| {
+        let is_chosen = |endpoint: &Endpoint| endpoint.conditions.terminating == Some(false);
+        has_ready(slice) || slice.endpoints.iter().any(is_chosen)
+    };
     let written = plan.sub_plans.iter().flat_map(|sub_plan| {
         let Writes { create, update, .. } = &sub_plan.writes;
         create.iter().map(|slice| (slice, true)).chain(update.iter().map(|slice| (slice, false)))
@@ -119,7 +124,7 @@ fn makes_ready_beside_another(plan: &Plan, existing: &[Arc<EndpointSlice>]) -> b
         existing.iter().any(|other| {
             other.address_type == slice.address_type
                 && (is_new || other.metadata.name != slice.metadata.name)
-                && has_ready(other)
+                && may_have(other)
         })
     })
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use kube_endpoint_core_model::change::ChangedPod;
 use kube_endpoint_core_model::pod::{PrefixedCondition, RareFields};
+use kube_endpoint_core_model::readiness::chosen_pods_in;
 use kube_endpoint_core_model::{AddressType, EndpointSlice, Pick, ReadyPods, Role, Timestamp};
 use kube_endpoint_slice_plan::plan_and_keep;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use crate::common::build::web;
+use crate::common::build::{unready, web};
 use crate::common::random::{Step, steps};
 use crate::common::{ClusterState, published};
 
@@ -124,6 +125,19 @@ fn a_leader_in_another_slice_takes_two_plans() {
     let second = after.plan();
     assert!(!second.again && second.write_count() == 1, "{second}");
     insta::assert_snapshot!(second);
+}
+
+/// It may become ready before the second write, and after a crash both would count as chosen.
+#[test]
+fn a_leader_that_is_not_ready_is_no_longer_chosen_before_another_is() {
+    let mut cluster = six_pods().pod(0, unready).synced();
+    leads(&mut cluster, 5);
+    let first = cluster.plan();
+    assert!(first.again && first.write_count() == 1, "{first}");
+    let after = cluster.after(&first);
+    assert!(chosen_pods_in(after.existing_slices.as_deref().unwrap()).is_empty());
+    let second = after.plan();
+    assert!(!second.again && second.write_count() == 1, "{second}");
 }
 
 #[test]

@@ -10,9 +10,6 @@ use kube_endpoint_core_model::{ObjectKey, PlannedEvent, harmless};
 
 /// The most characters of a refusal in an event.
 const LONGEST_MESSAGE: usize = 500;
-/// The failed syncs of a Service in a row after which a failure is no passing one: with the
-/// queue's delays, after 15 seconds and the time of the answers.
-const LASTING: u32 = 4;
 /// The most names of slices in an event.
 const MOST_NAMES: usize = 5;
 
@@ -20,9 +17,10 @@ const MOST_NAMES: usize = 5;
 /// Those after which clients may use dead addresses come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
-    /// The API server refuses a write or the read before it, and will until something changes, or
-    /// it has failed again and again.
+    /// The API server refuses a write or the read before it, and will until something changes.
     Refused { what: String, message: String },
+    /// Requests have failed for a while.
+    Failing,
     /// The API server does not let the controller read, change or delete the Endpoints.
     EndpointsForbidden { message: String },
     /// A slice stays that has the label of the endpointslice controller, and that no controller
@@ -53,28 +51,23 @@ impl Situations {
     }
 
     /// Adds the request that the API server refused, if there is one in an error. Other failures
-    /// are retried soon, so they count after several `failures` in a row. A 403 about Endpoints has
-    /// its own situation.
-    pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError, failures: u32) {
+    /// are retried soon, so they count when they [last](Situation::Failing). A 403 about Endpoints
+    /// has its own situation.
+    pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError) {
         let refused = error.writes().iter().find_map(|failed| match &failed.error {
-            WriteError::Refused { message, .. } => Some((failed, "refuses to", message.clone())),
+            WriteError::Refused { message, .. } => Some((failed, message)),
             _ => None,
         });
-        let lasting = || {
-            let failed = error.writes().iter().find(|failed| failed.error.is_common());
-            failed.map(|failed| (failed, "fails to", failed.error.to_string()))
-        };
-        let refused = refused.or_else(|| lasting().filter(|_| failures >= LASTING));
-        let Some((failed, verb, message)) = refused else { return };
-        let mut message = harmless(&message, LONGEST_MESSAGE).into_owned();
+        let Some((failed, message)) = refused else { return };
+        let mut message = harmless(message, LONGEST_MESSAGE).into_owned();
         if failed.operation == Operation::Create {
             // Each attempt has a new name.
             message = message.replace(&*failed.object.name, &format!("{}-", service.name));
         }
         let what = if failed.object == *service {
-            format!("{verb} read the Service")
+            "read the Service".to_owned()
         } else {
-            format!("{verb} {} an EndpointSlice", failed.operation.as_str())
+            format!("{} an EndpointSlice", failed.operation.as_str())
         };
         self.add(Situation::Refused { what, message });
     }
@@ -83,9 +76,9 @@ impl Situations {
         self.0.iter().any(is_one)
     }
 
-    /// Returns true if the API server still refuses a write.
+    /// Returns true if the API server still refuses a write, or fails.
     pub(super) fn is_refused(&self) -> bool {
-        self.any(|it| matches!(it, Situation::Refused { .. }))
+        self.any(|it| matches!(it, Situation::Refused { .. } | Situation::Failing))
     }
 
     /// Returns true if a hand-over waits.
@@ -150,9 +143,15 @@ impl Situation {
             Self::Refused { what, message } => PlannedEvent::warning(
                 "EndpointSlicesRefused",
                 format!(
-                    "the API server {what}, so clients may use endpoints that are out of \
+                    "the API server refuses to {what}, so clients may use endpoints that are out of \
                      date: {message}"
                 ),
+            ),
+            Self::Failing => PlannedEvent::warning(
+                "EndpointSlicesRefused",
+                "the API server fails again and again to answer requests for this Service, so clients may use \
+                 endpoints that are out of date: look at its log, and at the webhooks that it calls"
+                    .to_owned(),
             ),
             Self::Held { selector, slices } => PlannedEvent::warning(
                 "TakeOverHeld",
@@ -281,6 +280,7 @@ mod tests {
     fn events_say_what_is_wrong_and_what_to_do() {
         let selector = || "web-stable".to_owned();
         let situations = [
+            Situation::Failing,
             Situation::Held { selector: selector(), slices: 2 },
             Situation::Kept { keep: Keep::MadeBy("kubectl-edit".into()), slice: "web-1".into() },
             Situation::Kept { keep: Keep::Unknown, slice: "web-1".into() },
@@ -333,26 +333,18 @@ mod tests {
             let error = WriteError::Refused { code: 403, message };
             let object = ObjectKey::new("shop", name);
             let failed = FailedWrite { operation: Operation::Create, object, error };
-            found.add_refused(&service, &failed.into(), 0);
+            found.add_refused(&service, &failed.into());
             found
         };
         assert_eq!(refused("web-x7k2p"), refused("web-99999"));
         let event = refused("web-x7k2p").event().unwrap();
         insta::assert_snapshot!(event);
-        // A conflict and a failure are retried. Without a read of the Service nothing is written.
+        // A conflict is retried. Without a read of the Service nothing is written.
         let mut found = Situations::default();
         let failed = |error| SyncError::from(FailedWrite::delete(&service, error));
-        found.add_refused(&service, &failed(WriteError::Conflict("no".into())), LASTING);
-        let error = || failed(WriteError::Failed { code: 500, message: "a webhook failed".into() });
-        found.add_refused(&service, &error(), LASTING - 1);
+        found.add_refused(&service, &failed(WriteError::Conflict("no".into())));
         assert_eq!(found, Situations::default());
-        let mut lasting = Situations::default();
-        lasting.add_refused(&service, &error(), LASTING);
-        insta::assert_snapshot!(
-            lasting.event().unwrap(),
-            @"Warning EndpointSlicesRefused the API server fails to read the Service, so clients may use endpoints that are out of date: a webhook failed"
-        );
-        found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }), 0);
+        found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
         insta::assert_snapshot!(
             found.event().unwrap(),
             @"Warning EndpointSlicesRefused the API server refuses to read the Service, so clients may use endpoints that are out of date: no"

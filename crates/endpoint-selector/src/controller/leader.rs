@@ -83,8 +83,8 @@ pub(super) struct NamedPod {
     uid: Text,
     started: Option<Timestamp>,
     /// The version of the Lease at which another pod of the same name came, or another process, or
-    /// which was older than the processes of the first one. The pod leads when the Lease has changed
-    /// since.
+    /// at which the record of a new holder was older than its processes. The pod leads when the
+    /// Lease has changed since.
     replaced_at: Option<ResourceVersion>,
 }
 
@@ -97,15 +97,17 @@ impl NamedPod {
     /// Returns true if a pod leads that the identity names now. `is_older` is true if the record is
     /// older than its processes.
     fn leads(&mut self, (identity, version): (&Text, ResourceVersion), pod: &Pod, is_older: bool) -> bool {
-        let is_new = self.identity != *identity || self.replaced_at.is_some_and(|at| at != version);
-        let is_same =
-            self.uid == pod.uid && self.replaced_at.is_none() && (self.started == pod.started() || !is_older);
-        if is_new || is_same {
+        let is_new = self.identity != *identity;
+        let leads = match self.replaced_at {
+            _ if is_new => !is_older,
+            Some(at) => at != version,
+            None => self.uid == pod.uid && (self.started == pod.started() || !is_older),
+        };
+        if leads || is_new {
             *self = Self::new(identity, pod);
-            return true;
         }
-        self.replaced_at = Some(version);
-        false
+        self.replaced_at = (!leads).then_some(version);
+        leads
     }
 }
 
@@ -210,10 +212,7 @@ impl SelectorReconciler {
         let seen = self.leases.seen(lease);
         let is_older = seen.is_some_and(|seen| seen.record.is_older_than(pod.started()));
         let (leads, is_another) = runtime.with_state(service, |state| {
-            let named = state.named.get_or_insert_with(|| NamedPod {
-                replaced_at: is_older.then_some(version),
-                ..NamedPod::new(identity, pod)
-            });
+            let named = state.named.get_or_insert_with(|| NamedPod::new(&Text::default(), pod));
             let is_another = named.uid != pod.uid;
             (named.leads((identity, version), pod, is_older), is_another)
         });

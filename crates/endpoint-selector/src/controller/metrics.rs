@@ -43,7 +43,7 @@ impl Metrics {
             ),
             refused: KeyGauge::new(
                 "endpoint_selector_controller_services_with_refused_writes",
-                "Services whose EndpointSlices the API server does not let the controller write: clients may use endpoints that are out of date",
+                "Services for which the API server refuses to write EndpointSlices, or fails: clients may use endpoints that are out of date",
             ),
             leftovers: KeyGauge::new(
                 "endpoint_selector_controller_services_with_leftovers",

@@ -12,6 +12,8 @@ use super::events::{Situation, Situations};
 use super::leader::{Leadership, NamedPod};
 use super::{Runtime, SelectorReconciler, selector_of};
 
+/// The time for which requests fail until the situation says so.
+const LASTING: Duration = Duration::from_secs(15);
 /// The time between two events about the same.
 const PERIOD: Duration = Duration::from_secs(1800);
 
@@ -32,6 +34,8 @@ pub struct ServiceState {
     /// The pod that the holder of a Lease names.
     pub(super) named: Option<NamedPod>,
     pub(super) leadership: Leadership,
+    /// When the first of the syncs began to fail that have failed since, for a reason that may pass.
+    pub(super) failing_since: Option<Instant>,
     /// `None` until a sync has found it out.
     pub(super) found: Option<Found>,
 }
@@ -72,6 +76,14 @@ impl ServiceState {
     /// Returns true if an earlier sync has found that somebody else made a slice.
     pub(super) fn is_of_somebody_else(&self, slice: &EndpointSlice) -> bool {
         matches!(self.makers.get(&version_of(slice)), Some(Some(_)))
+    }
+
+    /// Takes the end of a sync: if it failed for a reason that may pass. Returns true if such
+    /// failures last.
+    pub(super) fn keeps_failing(&mut self, fails: bool, now: Instant) -> bool {
+        let since = fails.then(|| self.failing_since.unwrap_or(now));
+        self.failing_since = since;
+        since.is_some_and(|since| now.duration_since(since) >= LASTING)
     }
 
     /// Takes the situation that a sync has found. Returns true if it is new.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube_endpoint_controller_runtime::{Outcome, SyncError};
 use kube_endpoint_core_model::{EndpointSelector, EndpointSlice, ObjectKey, Pod, ReadyPods, Service, Writes};
+use tokio::time::Instant;
 
 use super::care::Whose;
 use super::events::{self, Situation, Situations};
@@ -53,7 +54,13 @@ impl SelectorReconciler {
             Some(selector) => self.sync_without_selector(runtime, &service, &selector, &mut found).await,
             None => self.leave(runtime, &service, &mut found).await,
         };
-        if let Some(found) = found {
+        if let Some(mut found) = found {
+            let failed = synced.as_ref().err().map(SyncError::writes).unwrap_or_default();
+            let fails = failed.iter().any(|failed| failed.error.is_common());
+            let lasts = runtime.with_state(key, |state| state.keeps_failing(fails, Instant::now()));
+            if lasts && !found.is_refused() {
+                found.add(Situation::Failing);
+            }
             self.found(runtime, &service, found);
         }
         synced
@@ -119,7 +126,7 @@ impl SelectorReconciler {
         }
         for failed in [&published, &taken_over, &cared, &asked].into_iter().filter_map(|it| it.as_ref().err())
         {
-            situations.add_refused(&service.key, failed, runtime.queue().num_requeues(&service.key));
+            situations.add_refused(&service.key, failed);
         }
         let is_judged = |it: &Result<Outcome, _>| matches!(it, Ok(Outcome::Done) | Err(_));
         let is_judged = is_judged(&taken_over) && is_judged(&cared);
@@ -299,7 +306,7 @@ impl SelectorReconciler {
         let cared = self.care(runtime, service, Whose::All, &mut situations).await;
         let asked = self.ask_makers(runtime, key, &slices, &mut situations).await;
         for failed in [cared.as_ref().err(), asked.as_ref().err()].into_iter().flatten() {
-            situations.add_refused(key, failed, runtime.queue().num_requeues(key));
+            situations.add_refused(key, failed);
         }
         *found = matches!(cared, Ok(Outcome::Done) | Err(_)).then_some(situations);
         both(cared, asked)
@@ -316,7 +323,7 @@ impl SelectorReconciler {
     ) -> Result<Outcome, SyncError> {
         let cared = self.care(runtime, service, whose, &mut situations).await;
         if let Err(error) = &cared {
-            situations.add_refused(&service.key, error, runtime.queue().num_requeues(&service.key));
+            situations.add_refused(&service.key, error);
         }
         *found = Some(situations);
         cared
@@ -355,7 +362,7 @@ impl SelectorReconciler {
         let writes = Writes { delete: slices.own, ..Writes::default() };
         if let Err(failed) = runtime.carry_out(key, None, [writes], |_| ()).await {
             let error = SyncError::from(failed);
-            situations.add_refused(key, &error, runtime.queue().num_requeues(key));
+            situations.add_refused(key, &error);
             let cared = self.care_in(runtime, service, Whose::Own, situations, found).await;
             return both(Err(error), cared);
         }

@@ -67,7 +67,7 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// Reads the status of an EndpointSelector. The slices show that `pods` serve.
+    /// Reads the status of an EndpointSelector. The slices show `pods` as chosen.
     fn of(selector: &EndpointSelector, pods: Vec<Text>) -> Option<Self> {
         let mut notes = accepted(selector)?.message.split("; ");
         let note = notes.find(|note| note.starts_with(AWAITED))?;

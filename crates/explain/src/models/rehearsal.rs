@@ -64,11 +64,19 @@ impl Moving {
     }
 }
 
-/// Returns true if the message of a condition that is true names a Service, as in "take
-/// spec.selector out of Service api, web and 3 more".
-fn names(message: &str, service: &str) -> bool {
-    let named = message.strip_prefix("take spec.selector out of Service ").unwrap_or_default();
-    named.split(", ").filter_map(|one| one.split(' ').next()).any(|name| name == service)
+/// Returns true if the message of the condition ReadyToAttach says that a Service is ready, as in
+/// "take spec.selector out of Service api, shop and 3 more". The names are sorted, so "web" is one
+/// of the three.
+fn says_ready(message: &str, service: &str) -> bool {
+    let all = message.strip_prefix("take spec.selector out of Service ");
+    let some = || message.rsplit_once("; ready to attach: ").map(|(_, names)| names);
+    let Some(names) = all.or_else(some) else { return false };
+    let (names, has_more) = match names.split_once(" and ") {
+        Some((names, _)) => (names, true),
+        None => (names, false),
+    };
+    names.split(", ").any(|name| name == service)
+        || has_more && names.rsplit(", ").next().is_some_and(|last| last < service)
 }
 
 impl Rehearsal {
@@ -153,13 +161,8 @@ impl Rehearsal {
                 _ => self.not_known(says),
             }
         }
-        let is_said =
-            rehearsed.is_some_and(|it| *it.status == *"True" && names(&it.message, &service.key.name));
-        // A message names some Services and counts the others.
-        let is_judged = rehearsed.is_some_and(|it| match &*it.status {
-            "True" => is_said || it.message.contains(" more"),
-            _ => is_about_this(it) || !it.message.contains(" more"),
-        });
+        let is_said = rehearsed.is_some_and(|it| says_ready(&it.message, &service.key.name));
+        let is_judged = is_said || rehearsed.is_some_and(|it| *it.status != *"True" && is_about_this(it));
         if !is_judged {
             self.not_known(format!(
                 "the condition ReadyToAttach of EndpointSelector {name} says nothing about this Service yet"
@@ -245,16 +248,20 @@ impl Rehearsal {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::says_ready;
 
     #[test]
-    fn only_services_of_a_list_are_named() {
-        let message = "take spec.selector out of Service api, web and 3 more";
-        assert!(names(message, "api") && names(message, "web"));
-        for other in ["and", "more", "3", "take", "of", "Service", "we", ""] {
-            assert!(!names(message, other), "{other}");
+    fn only_services_of_a_list_are_ready() {
+        let all = "take spec.selector out of Service api, shop and 3 more";
+        let some = "Service db: no quota, and more; 2 more are not ready either; ready to attach: api, shop";
+        for message in [all, some] {
+            assert!(says_ready(message, "api") && says_ready(message, "shop"), "{message}");
+            for other in ["a", "db", "and", "more", "of", "quota", ""] {
+                assert!(!says_ready(message, other), "{message}: {other}");
+            }
         }
-        assert!(names("take spec.selector out of Service web", "web"));
-        assert!(!names("Service web: no pod is ready", "web"));
+        assert!(says_ready(all, "web"), "it sorts after the names");
+        assert!(!says_ready(some, "web"));
+        assert!(!says_ready("Service web: no pod is ready", "web"));
     }
 }

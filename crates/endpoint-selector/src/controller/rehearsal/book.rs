@@ -199,7 +199,17 @@ impl Rehearsals {
     }
 }
 
-/// Returns what a status says: the worst finding, with the first Service by name that has it.
+/// Lists Services by name, as many as a message has room for, and counts the others.
+fn listed<'a>(names: impl Iterator<Item = &'a Text> + Clone) -> String {
+    let shown: Vec<&str> = names.clone().take(MOST_NAMES).map(|name| &**name).collect();
+    match names.count() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Returns what a status says: the worst finding, with the first Service by name that has it, and
+/// the Services that are ready.
 fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
     let known = || services.iter().filter_map(|(name, verdict)| Some((*name, verdict.as_ref()?)));
     let with = |status: &'static str| known().filter(move |(_, verdict)| verdict.status == status);
@@ -209,7 +219,12 @@ fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
             0 | 1 => String::new(),
             count => format!("; {} more {others}", count - 1),
         };
-        let message = format!("Service {name}: {}{more}", first.message);
+        let ready = with("True").map(|(name, _)| name);
+        let ready = match ready.clone().next() {
+            Some(_) => format!("; ready to attach: {}", listed(ready)),
+            None => String::new(),
+        };
+        let message = format!("Service {name}: {}{more}{ready}", first.message);
         Some(Rehearsed::Found(Verdict { status: first.status, reason: first.reason, message }))
     };
     if known().count() < services.len() {
@@ -217,12 +232,8 @@ fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
     }
     let refused = worst("False", "are not ready either");
     refused.or_else(|| worst("Unknown", "are not known to be ready either")).unwrap_or_else(|| {
-        let names: Vec<&str> = services.iter().take(MOST_NAMES).map(|(name, _)| &***name).collect();
-        let more = match services.len() - names.len() {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        let message = format!("take spec.selector out of Service {}{more}", names.join(", "));
+        let names = listed(services.iter().map(|(name, _)| *name));
+        let message = format!("take spec.selector out of Service {names}");
         Rehearsed::Found(Verdict { message, ..Verdict::ready() })
     })
 }
