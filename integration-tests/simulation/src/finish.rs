@@ -20,8 +20,10 @@ use crate::watcher::{Endpoints, FROM_PODS, MIRRORED, SharedWatcher, managed_by, 
 /// The quiet time without a write: longer than the time between two slow retries of a key.
 const QUIET: Duration = Duration::from_secs(400);
 /// The maximum number of requests of each manager in the quiet time at the end: it opens each of
-/// five watches anew once, for each of three namespaces at most, and checks silent ones.
-const MOST_REQUESTS_WHEN_QUIET: usize = 16;
+/// five watches anew once, for each of three namespaces at most, and checks silent ones. Or it
+/// lists the five kinds once more some minutes after a restore, in up to two pages, and watches
+/// them.
+const MOST_REQUESTS_WHEN_QUIET: usize = 20;
 /// A little more than the longest time for which controllers remember changes of other clients.
 const FORGETTING: Duration = Duration::from_secs(12 * 60);
 /// A little more than a manager takes to stop.

@@ -50,15 +50,19 @@ impl Situations {
         self.0.insert(situation);
     }
 
-    /// Adds the request that the API server refused, if there is one in an error. Other failures
-    /// are retried soon, so they count when they [last](Situation::Failing). A 403 about Endpoints
-    /// has its own situation.
+    /// Adds the request that the API server refused, if there is one in an error, or a failure that
+    /// may pass. A 403 about Endpoints has its own situation.
     pub(super) fn add_refused(&mut self, service: &ObjectKey, error: &SyncError) {
         let refused = error.writes().iter().find_map(|failed| match &failed.error {
             WriteError::Refused { message, .. } => Some((failed, message)),
             _ => None,
         });
-        let Some((failed, message)) = refused else { return };
+        let Some((failed, message)) = refused else {
+            if error.writes().iter().any(|failed| failed.error.is_common()) {
+                self.add(Situation::Failing);
+            }
+            return;
+        };
         let mut message = harmless(message, LONGEST_MESSAGE).into_owned();
         if failed.operation == Operation::Create {
             // Each attempt has a new name.
@@ -70,6 +74,16 @@ impl Situations {
             format!("{} an EndpointSlice", failed.operation.as_str())
         };
         self.add(Situation::Refused { what, message });
+    }
+
+    /// Returns true if requests have failed for a reason that may pass.
+    pub(super) fn is_failing(&self) -> bool {
+        self.0.contains(&Situation::Failing)
+    }
+
+    /// Leaves failures out: they may pass.
+    pub(super) fn forgive_failures(&mut self) {
+        self.0.remove(&Situation::Failing);
     }
 
     fn any(&self, is_one: impl Fn(&Situation) -> bool) -> bool {
@@ -149,8 +163,9 @@ impl Situation {
             ),
             Self::Failing => PlannedEvent::warning(
                 "EndpointSlicesRefused",
-                "the API server fails again and again to answer requests for this Service, so clients may use \
-                 endpoints that are out of date: look at its log, and at the webhooks that it calls"
+                "the API server does not carry out requests for this Service, so clients may use endpoints that are \
+                 out of date: requests fail again and again; look at the log of the API server, and at the webhooks \
+                 that it calls"
                     .to_owned(),
             ),
             Self::Held { selector, slices } => PlannedEvent::warning(
@@ -343,6 +358,11 @@ mod tests {
         let mut found = Situations::default();
         let failed = |error| SyncError::from(FailedWrite::delete(&service, error));
         found.add_refused(&service, &failed(WriteError::Conflict("no".into())));
+        assert_eq!(found, Situations::default());
+        let down = WriteError::Failed { code: 500, message: "no".into() };
+        found.add_refused(&service, &failed(down));
+        assert!(found.is_failing() && found.is_refused());
+        found.forgive_failures();
         assert_eq!(found, Situations::default());
         found.add_refused(&service, &failed(WriteError::Refused { code: 403, message: "no".into() }));
         insta::assert_snapshot!(

@@ -103,9 +103,10 @@ impl NamedPod {
             Some(at) => at != version,
             None => self.uid == pod.uid && (self.started == pod.started() || !is_older),
         };
-        if leads || is_new {
+        if leads {
             *self = Self::new(identity, pod);
         }
+        self.identity = identity.clone();
         self.replaced_at = (!leads).then_some(version);
         leads
     }

@@ -34,7 +34,7 @@ pub struct ServiceState {
     /// The pod that the holder of a Lease names.
     pub(super) named: Option<NamedPod>,
     pub(super) leadership: Leadership,
-    /// When the first of the syncs began to fail that have failed since, for a reason that may pass.
+    /// When the first of the syncs failed that have failed since, for a reason that may pass.
     pub(super) failing_since: Option<Instant>,
     /// `None` until a sync has found it out.
     pub(super) found: Option<Found>,
@@ -78,8 +78,8 @@ impl ServiceState {
         matches!(self.makers.get(&version_of(slice)), Some(Some(_)))
     }
 
-    /// Takes the end of a sync: if it failed for a reason that may pass. Returns true if such
-    /// failures last.
+    /// Takes whether a sync has failed for a reason that may pass. Returns true if such failures
+    /// last.
     pub(super) fn keeps_failing(&mut self, fails: bool, now: Instant) -> bool {
         let since = fails.then(|| self.failing_since.unwrap_or(now));
         self.failing_since = since;
@@ -197,6 +197,15 @@ impl SelectorReconciler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_last_that_no_success_ends() {
+        let (mut state, begin) = (ServiceState::default(), Instant::now());
+        let mut fails =
+            |fails: bool, seconds: u64| state.keeps_failing(fails, begin + Duration::from_secs(seconds));
+        assert!(!fails(true, 0) && !fails(true, 14) && fails(true, 15));
+        assert!(!fails(false, 16) && !fails(true, 17) && !fails(true, 31) && fails(true, 32));
+    }
 
     #[test]
     fn a_problem_lasts_until_it_is_solved() {

@@ -55,11 +55,9 @@ impl SelectorReconciler {
             None => self.leave(runtime, &service, &mut found).await,
         };
         if let Some(mut found) = found {
-            let failed = synced.as_ref().err().map(SyncError::writes).unwrap_or_default();
-            let fails = failed.iter().any(|failed| failed.error.is_common());
-            let lasts = runtime.with_state(key, |state| state.keeps_failing(fails, Instant::now()));
-            if lasts && !found.is_refused() {
-                found.add(Situation::Failing);
+            let is_failing = found.is_failing();
+            if !runtime.with_state(key, |state| state.keeps_failing(is_failing, Instant::now())) {
+                found.forgive_failures();
             }
             self.found(runtime, &service, found);
         }

@@ -65,18 +65,18 @@ impl Moving {
 }
 
 /// Returns true if the message of the condition ReadyToAttach says that a Service is ready, as in
-/// "take spec.selector out of Service api, shop and 3 more". The names are sorted, so "web" is one
-/// of the three.
+/// "take spec.selector out of Service api, shop and 3 more": all are, and the names are sorted, so
+/// "web" is one of the three.
 fn says_ready(message: &str, service: &str) -> bool {
     let all = message.strip_prefix("take spec.selector out of Service ");
     let some = || message.rsplit_once("; ready to attach: ").map(|(_, names)| names);
-    let Some(names) = all.or_else(some) else { return false };
-    let (names, has_more) = match names.split_once(" and ") {
-        Some((names, _)) => (names, true),
-        None => (names, false),
+    let Some(list) = all.or_else(some) else { return false };
+    let names = list.split_once(" and ").map_or(list, |(names, _)| names);
+    let is_counted = || {
+        let last = names.rsplit(", ").next();
+        all.is_some() && names != list && last.is_some_and(|last| last < service)
     };
-    names.split(", ").any(|name| name == service)
-        || has_more && names.rsplit(", ").next().is_some_and(|last| last < service)
+    names.split(", ").any(|name| name == service) || is_counted()
 }
 
 impl Rehearsal {
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn only_services_of_a_list_are_ready() {
         let all = "take spec.selector out of Service api, shop and 3 more";
-        let some = "Service db: no quota, and more; 2 more are not ready either; ready to attach: api, shop";
+        let some = "Service db: no quota, and more; 2 more are not ready either; ready to attach: api, shop and 3 more";
         for message in [all, some] {
             assert!(says_ready(message, "api") && says_ready(message, "shop"), "{message}");
             for other in ["a", "db", "and", "more", "of", "quota", ""] {

@@ -120,8 +120,12 @@ impl Watcher {
             |ip: IpAddr, claim: &Claim| all_before.iter().all(|answer: &Answer| answer.reaches(ip, claim));
         left.retain(|ip, claim| was_reached(*ip, claim));
         rules::claims_are_met(&all_after, &left)?;
+        // A pod that moves as it ends stays in its former slice until that is written. What lasts,
+        // `judge_services` sees.
+        let is_left_behind =
+            |ip: IpAddr, claim: &Claim| claim.state != State::Ready && was_reached(ip, claim);
         rules::ready_first(&all_after, |ip| match claims.get(&ip) {
-            Some(claim) => Some(claim.clone()),
+            Some(claim) => Some(claim.clone()).filter(|claim| !is_left_behind(ip, claim)),
             None => self.inputs.claim(service, ip, known).filter(|claim| claim.state == State::Ready),
         })?;
         Ok(true)
