@@ -122,8 +122,10 @@ async fn a_service_with_a_selector_is_rehearsed() {
     selector["metadata"]["uid"] = "selector".into();
     selector["metadata"]["generation"] = 1.into();
     selector["metadata"]["resourceVersion"] = "1".into();
-    selector["status"] =
-        json!({"observedGeneration": 1, "conditions": [{"type": "Accepted", "status": "True"}]});
+    selector["status"] = json!({"observedGeneration": 1, "conditions": [
+        {"type": "Accepted", "status": "True"},
+        {"type": "ReadyToAttach", "status": "True", "message": "take spec.selector out of Service web"},
+    ]});
     let mut elsewhere = selector.clone();
     elsewhere["metadata"]["namespace"] = "pay".into();
     let pay = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pay"}});

@@ -122,8 +122,9 @@ impl Watcher {
         rules::claims_are_met(&all_after, &left)?;
         // A pod that moves as it ends stays in its former slice until that is written. What lasts,
         // `judge_services` sees.
-        let is_left_behind =
-            |ip: IpAddr, claim: &Claim| claim.state != State::Ready && was_reached(ip, claim);
+        let is_left_behind = |ip: IpAddr, claim: &Claim| {
+            claim.state != State::Ready && all_before.iter().any(|answer| answer.sends_to(ip))
+        };
         rules::ready_first(&all_after, |ip| match claims.get(&ip) {
             Some(claim) => Some(claim.clone()).filter(|claim| !is_left_behind(ip, claim)),
             None => self.inputs.claim(service, ip, known).filter(|claim| claim.state == State::Ready),

@@ -102,6 +102,11 @@ impl Answer {
         Some(SocketAddr::new(ip, number))
     }
 
+    /// Returns true if this client uses an address, on any port.
+    pub(super) fn sends_to(&self, ip: IpAddr) -> bool {
+        self.backends.iter().any(|socket| socket.ip() == ip)
+    }
+
     /// Returns true if this client uses an address, or a client elsewhere would.
     pub(super) fn reaches(&self, ip: IpAddr, claim: &Claim) -> bool {
         let is_used = |it| self.backends.contains(&it) || self.hinted_away.contains(&it);
