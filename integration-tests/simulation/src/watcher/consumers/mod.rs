@@ -120,8 +120,8 @@ impl Watcher {
             |ip: IpAddr, claim: &Claim| all_before.iter().all(|answer: &Answer| answer.reaches(ip, claim));
         left.retain(|ip, claim| was_reached(*ip, claim));
         rules::claims_are_met(&all_after, &left)?;
-        // A pod that moves as it ends stays in its former slice until that is written. What lasts,
-        // `judge_services` sees.
+        // A pod that moves as it ends stays in its former slice until that is written.
+        // `judge_services` sees what lasts.
         let is_left_behind = |ip: IpAddr, claim: &Claim| {
             claim.state != State::Ready && all_before.iter().any(|answer| answer.sends_to(ip))
         };
