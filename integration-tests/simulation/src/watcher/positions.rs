@@ -30,10 +30,11 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Returns true if the process has listed each kind.
+    /// Returns true if the process has listed each kind from which slices are planned: that begins
+    /// before Endpoints are listed.
     fn is_complete(self) -> bool {
-        let Self { pods, services, nodes, endpoints, selectors } = self;
-        ![pods, services, nodes, endpoints, selectors].contains(&0)
+        let Self { pods, services, nodes, selectors, endpoints: _ } = self;
+        ![pods, services, nodes, selectors].contains(&0)
     }
 
     /// Returns the lower version of each kind.
@@ -53,7 +54,7 @@ impl Position {
 pub(crate) struct Positions(VecDeque<(Duration, Position)>);
 
 impl Positions {
-    /// Records a position of a process that has listed all kinds, if the last record is not from
+    /// Records a position of a process that has listed the kinds, if the last record is not from
     /// the same second or higher: a list may show an older state.
     pub(crate) fn record(&mut self, at: Duration, position: Position) {
         if self
