@@ -10,7 +10,7 @@ use kube_endpoint_core_model::{ObjectKey, PlannedEvent, harmless};
 
 /// The most characters of a refusal in an event.
 const LONGEST_MESSAGE: usize = 500;
-/// The most names of slices in an event.
+/// The most names in an event or in a condition.
 const MOST_NAMES: usize = 5;
 
 /// A part of the situation of a Service that names an EndpointSelector, as the last sync found it.
@@ -238,8 +238,8 @@ fn remedy(keep: &Keep) -> String {
     }
 }
 
-/// Lists names, as many as an event has room for.
-fn listed(names: &[&str]) -> String {
+/// Lists names, as many as a message has room for, and counts the others.
+pub(super) fn listed(names: &[&str]) -> String {
     let (shown, more) = names.split_at(names.len().min(MOST_NAMES));
     let mut text = shown.join(", ");
     if !more.is_empty() {

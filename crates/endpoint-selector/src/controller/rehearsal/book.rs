@@ -7,10 +7,8 @@ use kube_endpoint_core_model::{ObjectKey, Text};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller::events::listed;
 use crate::controller::times::Times;
-
-/// The most names of Services in a message.
-const MOST_NAMES: usize = 5;
 
 /// The finding about one Service: a condition's status, reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,15 +197,6 @@ impl Rehearsals {
     }
 }
 
-/// Lists Services by name, as many as a message has room for, and counts the others.
-fn listed<'a>(names: impl Iterator<Item = &'a Text> + Clone) -> String {
-    let shown: Vec<&str> = names.clone().take(MOST_NAMES).map(|name| &**name).collect();
-    match names.count() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
 /// Returns what a status says: the worst finding, with the first Service by name that has it, and
 /// the Services that are ready.
 fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
@@ -219,10 +208,10 @@ fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
             0 | 1 => String::new(),
             count => format!("; {} more {others}", count - 1),
         };
-        let ready = with("True").map(|(name, _)| name);
-        let ready = match ready.clone().next() {
-            Some(_) => format!("; ready to attach: {}", listed(ready)),
-            None => String::new(),
+        let ready: Vec<&str> = with("True").map(|(name, _)| &**name).collect();
+        let ready = match &ready[..] {
+            [] => String::new(),
+            ready => format!("; ready to attach: {}", listed(ready)),
         };
         let message = format!("Service {name}: {}{more}{ready}", first.message);
         Some(Rehearsed::Found(Verdict { status: first.status, reason: first.reason, message }))
@@ -232,8 +221,8 @@ fn summary(services: Vec<(&Text, Option<Verdict>)>) -> Rehearsed {
     }
     let refused = worst("False", "are not ready either");
     refused.or_else(|| worst("Unknown", "are not known to be ready either")).unwrap_or_else(|| {
-        let names = listed(services.iter().map(|(name, _)| *name));
-        let message = format!("take spec.selector out of Service {names}");
+        let names: Vec<&str> = services.iter().map(|(name, _)| &***name).collect();
+        let message = format!("take spec.selector out of Service {}", listed(&names));
         Rehearsed::Found(Verdict { message, ..Verdict::ready() })
     })
 }
